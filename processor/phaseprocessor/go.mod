@@ -1,0 +1,3 @@
+module github.com/phasecol/phasecol/processor/phaseprocessor
+
+go 1.25.0

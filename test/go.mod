@@ -1,0 +1,3 @@
+module github.com/phasecol/phasecol/test
+
+go 1.25.0
