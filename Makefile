@@ -1,0 +1,177 @@
+# Copyright The phasecol Authors
+# SPDX-License-Identifier: Apache-2.0
+
+AT_ROOT := 1
+include Makefile.Common
+.DEFAULT_GOAL := help
+# Targets share two cores and a build cache; Go runs in parallel by itself.
+.NOTPARALLEL:
+
+# go.work is the one list of modules.
+MODULES      := $(shell sed -n 's|^[[:space:]]*\./\([^[:space:]]*\).*|\1|p' go.work)
+UNIT_MODULES := $(filter-out test,$(MODULES))
+# `./path/...` is what the go command accepts in a workspace whose root is no module.
+ALL_PKGS     := $(MODULES:%=./%/...)
+UNIT_PKGS    := $(UNIT_MODULES:%=./%/...)
+# Modules that ship in the Collector: these have a floor for coverage.
+COMPONENTS   := $(filter pkg/% receiver/% processor/% exporter/%,$(MODULES))
+
+BIN      := $(SRC_ROOT)/bin
+PHASECOL := $(BIN)/phasecol
+DIST     := _build/phasecol
+CONFIGS  := $(sort $(wildcard config/*.yaml))
+
+# Everything that can change a binary. Tests cannot.
+GO_MODS   := $(MODULES:%=%/go.mod)
+go_source  = $(shell find $(1) -type f \( -name '*.go' -o -name go.mod -o -name go.sum -o -path '*/embed/*' \) -not -name '*_test.go' -not -path '*/testdata/*')
+LIB_SRC   := $(call go_source,$(COMPONENTS))
+
+# No revision stamp: the same sources give the same bytes, in a clone, a
+# tarball or a container where git refuses to work.
+BUILD_FLAGS := -trimpath -buildvcs=false
+LDFLAGS     ?= -s -w
+
+E2E_TIMEOUT ?= 20m
+TEST_FORMAT ?= pkgname-and-test-fails
+BENCH       ?= .
+COUNT       ?= 1
+FUZZTIME    ?= 10s
+COVER_MIN   ?= 80
+
+.PHONY: help
+help: ## Show the targets
+	@echo 'Targets (make TARGET VARIABLE=value):'
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS=$$'\t' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
+
+##@ Try it
+
+.PHONY: run
+run: build ## Start the collector on simulated input and show what comes out (KEEP=1 leaves it running)
+	@go run ./cmd/phaserun run
+
+.PHONY: replay
+replay: build ## Put a log of yours through the same pipeline once: LOG=file, directory or .gz
+	@[[ -n "$${LOG:-}" ]] || { echo 'replay: say which log: make replay LOG=path' >&2; exit 2; }
+	@go run ./cmd/phaserun replay "$$LOG"
+
+##@ Build
+
+.PHONY: build
+build: $(PHASECOL) $(BIN)/stracegen $(BIN)/stracetiming ## Build bin/phasecol, bin/stracegen, bin/stracetiming where sources changed
+
+# ocb writes main.go, the component list and a complete go.mod. That needs
+# doing again only when the list of components or some module's requirements
+# change; a change of code needs the compiler alone.
+# GOWORK=off: the output lies below go.work and is none of its modules.
+$(DIST)/main.go: builder-config.yaml $(GO_MODS) $(OCB)
+	@echo 'writing the collector from builder-config.yaml (the first time, modules are downloaded)' >&2
+	@mkdir -p $(@D)
+	@GOWORK=off $(OCB) --config builder-config.yaml --skip-compilation >$(DIST)/ocb.log 2>&1 || { cat $(DIST)/ocb.log >&2; exit 1; }
+	@touch $@
+
+$(PHASECOL): $(DIST)/main.go $(LIB_SRC)
+	@echo 'compiling bin/phasecol (the first time: some 2,000 packages, minutes; later: seconds)' >&2
+	@mkdir -p $(@D)
+	@cd $(DIST) && GOWORK=off CGO_ENABLED=0 go build -v $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o $@ . 2>&1 | $(SRC_ROOT)/internal/tools/progress.sh
+	@touch $@
+
+# The commands need no builder; the workspace resolves the local modules.
+define command
+$(BIN)/$(1): $(call go_source,cmd/$(1)) $(call go_source,pkg/strace)
+	@echo 'compiling bin/$(1)' >&2
+	@mkdir -p $$(@D)
+	@CGO_ENABLED=0 go build -v $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o $$@ ./cmd/$(1) 2>&1 | $(SRC_ROOT)/internal/tools/progress.sh
+	@touch $$@
+endef
+$(eval $(call command,stracegen))
+$(eval $(call command,stracetiming))
+
+.PHONY: tools
+tools: $(OCB) $(MDATAGEN) $(GOTESTSUM) $(BENCHSTAT) $(GOVULNCHECK) $(GOLANGCI) ## Build the pinned tools into .tools/
+
+.PHONY: generate
+generate: $(MDATAGEN) ## Write all generated files again
+	@for m in $(MODULES); do echo "generate: $$m" >&2; (cd "$$m" && go generate ./...); done
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-e2e ## Run every test: all modules, then end to end with the built binary
+
+.PHONY: test-unit
+test-unit: $(GOTESTSUM) ## Run the modules' own tests, with the race detector
+	$(GOTESTSUM) --format $(TEST_FORMAT) -- $(RACE) -timeout $(UNIT_TIMEOUT) $(UNIT_PKGS)
+
+# -count=1: the binary and the processes started are no inputs that the test
+# cache knows of.
+.PHONY: test-e2e
+test-e2e: build $(GOTESTSUM) ## Run the end-to-end tests against bin/phasecol
+	PHASECOL_BIN=$(PHASECOL) $(GOTESTSUM) --format $(TEST_FORMAT) -- -count=1 -timeout $(E2E_TIMEOUT) ./test/...
+
+.PHONY: validate
+validate: $(PHASECOL) ## Check every config/*.yaml with the built binary
+	@for c in $(CONFIGS); do $(PHASECOL) validate --config="$$c" || { echo "validate: $$c: refused" >&2; exit 1; }; echo "validate: $$c: ok"; done
+
+# Package by package: the go command fuzzes one target at a time.
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME (10s) each
+	@grep -rlE --include='*_test.go' '^func Fuzz' $(MODULES) | while read -r f; do \
+	  for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$f"); do \
+	    echo "fuzz: $$(dirname "$$f") $$t"; \
+	    go test -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$f")"; \
+	  done; \
+	done
+
+.PHONY: bench
+bench: $(BENCHSTAT) ## Run the benchmarks: BENCH=regexp COUNT=n, BASE=earlier bench.txt to compare with
+	@mkdir -p $(BIN)
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(UNIT_PKGS) | tee $(BIN)/bench.txt
+	@if [[ -n "$${BASE:-}" ]]; then $(BENCHSTAT) "$$BASE" $(BIN)/bench.txt; fi
+
+.PHONY: cover
+cover: ## Measure coverage; fails where a shipped module is under COVER_MIN (80) percent
+	@mkdir -p $(BIN)/cover
+	@fail=0; for m in $(COMPONENTS); do \
+	  p=$(BIN)/cover/$$(basename "$$m").out; \
+	  (cd "$$m" && go test -coverpkg=./... -coverprofile="$$p.all" ./... >"$$p.log" 2>&1) || { cat "$$p.log"; exit 1; }; \
+	  grep -Ev '/generated_|/metadatatest/' "$$p.all" >"$$p"; \
+	  pct=$$(cd "$$m" && go tool cover -func="$$p" | awk 'END { sub("%", "", $$NF); print $$NF }'); \
+	  printf '%-34s %5s %%\n' "$$m" "$$pct"; \
+	  awk -v p="$$pct" -v min=$(COVER_MIN) 'BEGIN { exit p < min }' || fail=1; \
+	done; [[ $$fail == 0 ]] || { echo 'cover: under $(COVER_MIN) %' >&2; exit 1; }
+
+##@ Keep it clean
+
+.PHONY: lint
+lint: $(GOLANGCI) ## Run golangci-lint over all modules
+	$(GOLANGCI) run $(ALL_PKGS)
+
+.PHONY: fmt
+fmt: $(GOLANGCI) ## Format all Go code
+	$(GOLANGCI) fmt $(MODULES)
+
+# Each module must also stand alone, outside the workspace.
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	@for m in $(MODULES) internal/tools internal/tools/lint; do echo "tidy: $$m" >&2; (cd "$$m" && GOWORK=off go mod tidy); done
+
+.PHONY: check-tidy
+check-tidy: ## Fail where a go.mod or go.sum is not tidy
+	@for m in $(MODULES); do (cd "$$m" && GOWORK=off go mod tidy -diff) || { echo "check-tidy: $$m: run make tidy and commit" >&2; exit 1; }; done
+
+# Compares the tree with itself, so that it can be run before a commit too.
+tree_state = { git diff; git ls-files -z --others --exclude-standard | xargs -0r sha256sum; }
+.PHONY: check-generated
+check-generated: $(MDATAGEN) ## Fail where make generate changes a file
+	@mkdir -p $(BIN); $(tree_state) >$(BIN)/tree.before
+	@$(MAKE) --no-print-directory generate
+	@$(tree_state) >$(BIN)/tree.after
+	@diff -u $(BIN)/tree.before $(BIN)/tree.after || { echo 'check-generated: run make generate and commit' >&2; exit 1; }
+
+.PHONY: vulncheck
+vulncheck: $(GOVULNCHECK) ## Look for known vulnerabilities (reads the Go vulnerability database over the network)
+	@for m in $(MODULES); do (cd "$$m" && GOWORK=off $(GOVULNCHECK) ./...); done
+
+.PHONY: clean
+clean: ## Remove what was built; keeps run/, the tools and the Go caches
+	rm -rf bin _build dist
