@@ -1,0 +1,147 @@
+// Copyright The phasecol Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package strace // import "github.com/phasecol/phasecol/pkg/strace"
+
+import "slices"
+
+// enforce keeps the bounds: what was silent longest leaves first, incomplete
+// before complete, and is emitted, not dropped.
+func (a *Assembler) enforce(now int64) {
+	for a.held > a.cfg.MaxInvocations && a.evictOne(now) {
+		a.stats.EvictedInvocations++
+	}
+	for a.openRuns.n > a.cfg.MaxRuns {
+		a.stats.EvictedRuns++
+		a.finishRun(a.openRuns.oldest, now)
+	}
+	for a.stats.HeldBytes > a.cfg.MaxBytes && a.evictOne(now) {
+		a.stats.EvictedBytes++
+	}
+}
+
+// evictOne sends on one unit; false when nothing is held.
+func (a *Assembler) evictOne(now int64) bool {
+	if a.open.oldest != nil && (a.open.n > 1 || a.held == 1) {
+		a.finishOpen(a.open.oldest, now)
+		return true
+	}
+	if v := a.oldestSettled(); v != nil {
+		if v.state == stateClosing {
+			a.release(v, now)
+		} else {
+			a.giveUp(v, now)
+		}
+		return true
+	}
+	switch {
+	case a.openRuns.oldest != nil:
+		a.finishRun(a.openRuns.oldest, now)
+	case a.open.oldest != nil:
+		a.finishOpen(a.open.oldest, now)
+	default:
+		return false
+	}
+	return true
+}
+
+// oldestSettled finds the complete invocation that has been here longest. It
+// looks at the head of each queue only.
+func (a *Assembler) oldestSettled() *invocation {
+	var oldest *invocation
+	consider := func(v *invocation) {
+		if oldest == nil || v.since < oldest.since {
+			oldest = v
+		}
+	}
+	for _, s := range a.ordered {
+		if len(s.waiting) > 0 {
+			consider(s.waiting[0])
+		}
+		for _, p := range s.ordered {
+			if len(p.closing) > 0 {
+				consider(p.closing[0])
+			}
+		}
+	}
+	return oldest
+}
+
+// idle reports whether nothing of p is on its way.
+func (p *process) idle() bool { return len(p.open) == 0 && len(p.closing) == 0 && len(p.runs) == 0 }
+
+// evictProcess forgets the process that was silent longest, its clock with
+// it; one with nothing on its way where there is one.
+func (a *Assembler) evictProcess() {
+	var victim *process
+	for _, s := range a.ordered {
+		for _, p := range s.ordered {
+			if victim == nil || (p.idle() && !victim.idle()) || (p.idle() == victim.idle() && p.used < victim.used) {
+				victim = p
+			}
+		}
+	}
+	if victim != nil {
+		a.stats.EvictedProcesses++
+		a.dropProcess(victim)
+	}
+}
+
+// dropProcess sends on what p holds and forgets it.
+func (a *Assembler) dropProcess(p *process) {
+	now := p.used
+	for len(p.closing) > 0 {
+		a.release(p.closing[0], now)
+	}
+	for _, v := range sortedOpen(p) {
+		a.finishOpen(v, now)
+	}
+	s := p.scope
+	for _, v := range slices.Clone(s.waiting) {
+		if v.proc == p {
+			a.giveUp(v, now)
+		}
+	}
+	for u := a.openRuns.oldest; u != nil; {
+		next := u.age.newer
+		if u.proc == p || u.holdsChildOf(p) {
+			a.finishRun(u, now)
+		}
+		u = next
+	}
+	delete(s.processes, p.pid)
+	s.ordered = slices.DeleteFunc(s.ordered, func(o *process) bool { return o == p })
+	s.parents = slices.DeleteFunc(s.parents, func(o *process) bool { return o == p })
+	a.stats.Processes--
+}
+
+func (u *run) holdsChildOf(p *process) bool {
+	return slices.ContainsFunc(u.children, func(c child) bool { return c.proc == p })
+}
+
+// sortedOpen returns p's open invocations by their number, so that output does
+// not depend on a map's order.
+func sortedOpen(p *process) []*invocation {
+	open := make([]*invocation, 0, len(p.open))
+	for _, v := range p.open {
+		open = append(open, v)
+	}
+	slices.SortFunc(open, func(x, y *invocation) int {
+		if x.inv < y.inv {
+			return -1
+		}
+		return 1
+	})
+	return open
+}
+
+// evictScope forgets the scope that was silent longest.
+func (a *Assembler) evictScope() {
+	victim := slices.MinFunc(a.ordered, func(x, y *Scope) int { return int(min(max(x.used-y.used, -1), 1)) })
+	for len(victim.ordered) > 0 {
+		a.dropProcess(victim.ordered[0])
+	}
+	delete(a.scopes, victim.Key)
+	a.ordered = slices.DeleteFunc(a.ordered, func(s *Scope) bool { return s == victim })
+	a.stats.EvictedScopes++
+}

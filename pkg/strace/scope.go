@@ -1,0 +1,115 @@
+// Copyright The phasecol Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package strace // import "github.com/phasecol/phasecol/pkg/strace"
+
+import "slices"
+
+// Scope is one pid name space's worth of logs: a container, or a directory.
+// Processes of one scope may belong together; pids are unique within it at
+// any one time.
+type Scope struct {
+	// Key is what the caller opened it with; it enters every identifier.
+	Key string
+
+	asm       *Assembler
+	processes map[int32]*process
+	// ordered are the processes in order of appearance: what is emitted must
+	// not depend on a map's order.
+	ordered []*process
+	// devices are the distinct devices announced, ascending: the k-th is
+	// worker k.
+	devices []int32
+	// parents are the processes that print node records.
+	parents []*process
+	// waiting are complete invocations that may belong to a run.
+	waiting []*invocation
+	// over are runs that ended and collect their invocations, in order.
+	over []*run
+	// left are runs that have been emitted, oldest first, for invocations
+	// that come after them.
+	left []*runShape
+	used int64 // wall time of the last record, Unix ns
+}
+
+// process is one pid of a scope.
+type process struct {
+	scope *Scope
+	pid   int32
+	dev   int32 // -1 while unknown
+	clock processClock
+	file  FileClock
+	open  map[uint64]*invocation
+	// closing are invocations whose root was seen, in order.
+	closing []*invocation
+	runs    map[uint64]*run
+	// progress is the latest host end printed: log time.
+	progress int64
+	used     int64
+}
+
+func (s *Scope) process(pid int32, now int64) *process {
+	p, ok := s.processes[pid]
+	if !ok {
+		p = s.asm.newProcess(s, pid)
+	}
+	p.used = now
+	return p
+}
+
+func (s *Scope) setDevice(p *process, dev int32) {
+	p.dev = dev
+	if i, found := slices.BinarySearch(s.devices, dev); !found {
+		s.devices = slices.Insert(s.devices, i, dev)
+	}
+}
+
+// worker returns the number the L3 parent knows p by: the place of its device
+// among those of the scope. workers is how many numbers a run used; with
+// fewer devices announced than that the count cannot be trusted.
+func (s *Scope) worker(p *process, workers int) (int64, bool) {
+	if p.dev < 0 || len(s.devices) < workers {
+		return 0, false
+	}
+	i, found := slices.BinarySearch(s.devices, p.dev)
+	return int64(i), found
+}
+
+// isParent notes that p prints node records.
+func (s *Scope) isParent(p *process) {
+	if !slices.Contains(s.parents, p) {
+		s.parents = append(s.parents, p)
+	}
+}
+
+// passed reports whether every L3 parent of the scope has printed beyond ts.
+func (s *Scope) passed(ts int64) bool {
+	for _, p := range s.parents {
+		if p.progress < ts {
+			return false
+		}
+	}
+	return len(s.parents) > 0
+}
+
+// mayBeClaimed reports whether a run that began by ts has not ended yet.
+func (s *Scope) mayBeClaimed(ts int64) bool {
+	for _, p := range s.parents {
+		for _, u := range p.runs {
+			if u.start <= ts && u.shaped == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// maxLeft bounds the runs remembered per scope after they were emitted.
+const maxLeft = 1024
+
+func (s *Scope) remember(shape *runShape) {
+	if len(s.left) == maxLeft {
+		s.left = slices.Delete(s.left, 0, 1)
+	}
+	s.left = append(s.left, shape)
+}

@@ -1,0 +1,141 @@
+// Copyright The phasecol Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package strace // import "github.com/phasecol/phasecol/pkg/strace"
+
+import "math"
+
+// runShape is what stitching needs of a run: its dispatches and their times.
+// It outlives the run for invocations that come late.
+type runShape struct {
+	pid        int32
+	runID      uint64
+	trace      TraceID
+	root       SpanID
+	start, end int64
+	workers    int
+	dispatches []dispatchShape
+	at         placement
+	emitted    int64 // wall time, Unix ns
+}
+
+// dispatchShape is one dispatch from its start to its complete's end.
+type dispatchShape struct {
+	identity   Identity
+	span       SpanID
+	start, end int64
+	claimed    bool
+}
+
+// shape extracts u's dispatches. ids are set when its spans are built.
+func (u *run) shape() *runShape {
+	s := &runShape{pid: u.proc.pid, runID: u.id, start: u.start, end: u.end}
+	if !u.retired && !u.complete() {
+		s.end = math.MaxInt64 // it was cut short: nothing tells when it ended
+	}
+	for i := range u.list {
+		if u.list[i].name.role != roleDispatch {
+			continue
+		}
+		id := u.ids[i]
+		d := dispatchShape{identity: id, start: u.list[i].ts, end: u.completeEnd(&id, s.end)}
+		if id.Has&HasWorkerID != 0 {
+			s.workers = max(s.workers, int(id.WorkerID)+1)
+		}
+		s.dispatches = append(s.dispatches, d)
+	}
+	return s
+}
+
+// completeEnd finds the end of the task that id names, or returns end where
+// its complete is missing.
+func (u *run) completeEnd(id *Identity, end int64) int64 {
+	for i := range u.list {
+		if u.list[i].name.role == roleComplete && sameTask(&u.ids[i], id) {
+			return u.list[i].end()
+		}
+	}
+	return end
+}
+
+// sameTask matches records of one dispatch: dispatch_id counts per worker.
+func sameTask(a, b *Identity) bool {
+	return a.TaskSlot == b.TaskSlot && a.WorkerID == b.WorkerID && a.DispatchID == b.DispatchID
+}
+
+// match finds the dispatch of s that caused v. index is -1 for StitchRun.
+func (s *runShape) match(v *invocation) (index int, how Stitch) {
+	within := s.start <= v.start() && v.end() <= s.end
+	if v.external {
+		if v.identity.RunID == s.runID && s.start <= v.start() && v.start() <= s.end {
+			return -1, StitchRun
+		}
+		return -1, StitchNone
+	}
+	worker, known := v.proc.scope.worker(v.proc, s.workers)
+	if v.identity.Has&HasRunID != 0 && v.identity.RunID != 0 {
+		if v.identity.RunID != s.runID || !within {
+			return -1, StitchNone
+		}
+		if i := s.byIdentity(v, worker, known); i >= 0 {
+			return i, StitchIdentity
+		}
+		return -1, StitchRun
+	}
+	if !known {
+		return -1, StitchNone
+	}
+	if i := s.byTime(v, worker); i >= 0 {
+		return i, StitchTime
+	}
+	return -1, StitchNone
+}
+
+// byIdentity finds the only dispatch with v's numbers. Where the worker is not
+// known, time must single it out of the workers that share a dispatch_id.
+func (s *runShape) byIdentity(v *invocation, worker int64, known bool) int {
+	found, contained := -1, -1
+	many, manyContained := false, false
+	for i := range s.dispatches {
+		d := &s.dispatches[i]
+		if !agrees(&v.identity, &d.identity) || (known && d.identity.WorkerID != worker) {
+			continue
+		}
+		many, found = found >= 0, i
+		if d.start <= v.start() && v.end() <= d.end {
+			manyContained, contained = contained >= 0, i
+		}
+	}
+	switch {
+	case found >= 0 && !many:
+		return found
+	case contained >= 0 && !manyContained:
+		return contained
+	default:
+		return -1
+	}
+}
+
+// agrees compares the keys that both sides printed.
+func agrees(root, dispatch *Identity) bool {
+	both := root.Has & dispatch.Has
+	return root.DispatchID == dispatch.DispatchID &&
+		(both&HasSlotID == 0 || root.SlotID == dispatch.SlotID) &&
+		(both&HasGeneration == 0 || root.Generation == dispatch.Generation)
+}
+
+// byTime finds the only dispatch of the worker whose span of time holds v.
+func (s *runShape) byTime(v *invocation, worker int64) int {
+	found := -1
+	for i := range s.dispatches {
+		d := &s.dispatches[i]
+		if d.identity.WorkerID != worker || d.start > v.start() || v.end() > d.end {
+			continue
+		}
+		if found >= 0 {
+			return -1
+		}
+		found = i
+	}
+	return found
+}

@@ -1,0 +1,197 @@
+// Copyright The phasecol Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package strace // import "github.com/phasecol/phasecol/pkg/strace"
+
+// stored is a record as a unit keeps it: attributes live in the unit's arena,
+// so that no line is pinned.
+type stored struct {
+	name      *Name
+	ts, dur   int64
+	tid       int64
+	hid       uint64
+	attrOff   uint32
+	attrLen   uint32
+	depth     int32
+	hidDigits uint8
+	device    bool
+	verbatim  bool
+}
+
+func (r *stored) end() int64  { return r.ts + r.dur }
+func (r *stored) point() bool { return r.dur == 0 }
+
+// records is a list of stored records in print order with their attributes.
+type records struct {
+	list  []stored
+	arena []byte
+}
+
+// storedSize is what one record is charged for beside its attributes.
+const storedSize = 80
+
+func (rs *records) add(r *Record) *stored {
+	off := len(rs.arena)
+	rs.arena = append(rs.arena, r.Attrs...)
+	rs.list = append(rs.list, stored{
+		name: r.Name, ts: r.TS, dur: r.Dur, tid: r.TID, hid: r.HID, hidDigits: r.HIDDigits,
+		attrOff: uint32(off), attrLen: uint32(len(r.Attrs)), depth: r.Depth, device: r.Device, verbatim: r.Verbatim,
+	})
+	return &rs.list[len(rs.list)-1]
+}
+
+func (rs *records) attrs(r *stored) []byte { return rs.arena[r.attrOff : r.attrOff+r.attrLen] }
+
+func (rs *records) bytes() int { return len(rs.list)*storedSize + len(rs.arena) }
+
+func (rs *records) reset() { rs.list, rs.arena = rs.list[:0], rs.arena[:0] }
+
+// duplicateWindow is how far back a repeated record is looked for.
+const duplicateWindow = 64
+
+// holds reports whether the list ends with the very same record among its
+// last duplicateWindow.
+func (rs *records) holds(r *Record) bool {
+	from := max(0, len(rs.list)-duplicateWindow)
+	for i := range rs.list[from:] {
+		s := &rs.list[from+i]
+		if s.ts == r.TS && s.name == r.Name && s.dur == r.Dur && s.tid == r.TID && s.depth == r.Depth &&
+			s.device == r.Device && string(rs.attrs(s)) == string(r.Attrs) {
+			return true
+		}
+	}
+	return false
+}
+
+// unitState is where a unit is on its way out.
+type unitState uint8
+
+const (
+	// stateOpen: the root has not been seen.
+	stateOpen unitState = iota
+	// stateClosing: the root has; neighbours an asynchronous writer swapped
+	// may still come.
+	stateClosing
+	// stateWaiting: complete, waiting for the run it may belong to.
+	stateWaiting
+)
+
+// invocation is a chip invocation, or a single ext record that waits for its
+// run, on its way through the assembler.
+type invocation struct {
+	records
+	proc  *process
+	inv   uint64
+	state unitState
+	// root is the index of the depth-0 record, -1 while open.
+	root int
+	// hostEnd is the latest end on the host clock.
+	hostEnd int64
+	// touched is the wall time (Unix ns) of the last record; since that of the
+	// last change of state.
+	touched, since int64
+	// lost is set when the runtime reported drops while this was on its way.
+	lost     bool
+	identity Identity
+	// external is set for an ext record waiting for its run.
+	external bool
+
+	age links[invocation] // in Assembler.open
+}
+
+func (v *invocation) start() int64 {
+	if v.root >= 0 {
+		return v.list[v.root].ts
+	}
+	start := int64(-1)
+	for i := range v.list {
+		if r := &v.list[i]; !r.device && (start < 0 || r.ts < start) {
+			start = r.ts
+		}
+	}
+	return max(start, 0)
+}
+
+func (v *invocation) end() int64 {
+	if v.root >= 0 {
+		return v.list[v.root].end()
+	}
+	return v.hostEnd
+}
+
+func (v *invocation) reset() {
+	v.records.reset()
+	*v = invocation{records: v.records, root: -1}
+}
+
+// run is an L3 run being collected.
+type run struct {
+	records
+	ids  []Identity // parallel to list
+	proc *process
+	id   uint64
+	// start and end bound its records on the host clock.
+	start, end int64
+	// expected is how many tasks its submits announced, built whether its
+	// graph_build, which prints after them, was seen.
+	expected  int
+	built     bool
+	completes int
+	retired   bool
+	lost      bool
+	// touched is the wall time of the last record, Unix ns.
+	touched int64
+	// shaped is set once the run is over and collects its invocations.
+	shaped   *runShape
+	children []child
+
+	age links[run] // in Assembler.openRuns
+}
+
+func (u *run) reset() {
+	u.records.reset()
+	clear(u.children)
+	*u = run{records: u.records, ids: u.ids[:0], children: u.children[:0]}
+}
+
+// child is an invocation stitched into a run, under a dispatch or, with
+// dispatch -1, under the run itself.
+type child struct {
+	*invocation
+	dispatch int
+	how      Stitch
+}
+
+// complete reports whether every task that was announced is over. A further
+// record, the retirement, may still follow: early generations print none.
+func (u *run) complete() bool {
+	return u.built && u.expected > 0 && u.completes >= u.expected
+}
+
+// idTS tells uses of one run number apart: its graph_build's begin, else its
+// earliest one.
+func (u *run) idTS() int64 {
+	for i := range u.list {
+		if u.list[i].name.role == roleGraphBuild {
+			return u.list[i].ts
+		}
+	}
+	return u.start
+}
+
+// repeats reports whether record r with identity id cannot belong to this use
+// of the run number: its once-per-task stage is already here, earlier.
+func (u *run) repeats(r *Record, id *Identity) bool {
+	switch r.Name.role {
+	case roleGraphBuild, roleDispatch, roleSubmit, roleComplete, roleRetirement:
+	default:
+		return false
+	}
+	for i := range u.list {
+		s := &u.list[i]
+		if s.name.role == r.Name.role && s.ts < r.TS && u.ids[i].TaskSlot == id.TaskSlot && u.ids[i].WorkerID == id.WorkerID {
+			return true
+		}
+	}
+	return false
+}
