@@ -175,6 +175,8 @@ const (
 	PhaseContract = "phase.contract"
 	// PhasePartial is true when a trace arrived in pieces beyond the wait.
 	PhasePartial = "phase.partial"
+	// PhaseDuplicate is true on every arrival of a request span but the first.
+	PhaseDuplicate = "phase.duplicate"
 	// PhaseCopy marks spans copied into the request's trace.
 	PhaseCopy            = "phase.copy"
 	PhaseCopyOfTraceID   = "phase.copy_of.trace_id"
