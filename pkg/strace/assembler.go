@@ -26,6 +26,8 @@ type Assembler struct {
 	openRuns ageList[run]
 	// held counts invocations that have not left, open or not.
 	held int
+	// poll counts calls of EndPoll.
+	poll uint64
 
 	freeInvocations []*invocation
 	freeRuns        []*run
@@ -273,7 +275,7 @@ func (a *Assembler) close(v *invocation, now int64) {
 	v.proc.learnDevice(v)
 	delete(v.proc.open, v.inv)
 	a.open.remove(v)
-	v.state, v.since = stateClosing, now
+	v.state, v.since, v.poll = stateClosing, now, a.poll
 	v.proc.closing = append(v.proc.closing, v)
 }
 
@@ -354,7 +356,7 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 	a.stats.HeldBytes += u.bytes() - before
 	u.start = min(u.start, r.TS)
 	u.end = max(u.end, r.End())
-	u.noteTask(r)
+	u.noteTask(r.Name.role, r.Attrs)
 	u.touched = now
 	a.openRuns.touch(u)
 	if u.retired {
@@ -363,11 +365,11 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 }
 
 // noteTask counts what the run announced and what is over.
-func (u *run) noteTask(r *Record) {
-	switch r.Name.role {
+func (u *run) noteTask(what role, attrs []byte) {
+	switch what {
 	case roleSubmit:
 		u.expected++
-		if text, ok := Attr(r.Attrs, "group_size"); ok {
+		if text, ok := Attr(attrs, "group_size"); ok {
 			if size, ok := ParseInt(text); ok && size > 1 {
 				u.expected += int(size) - 1
 			}

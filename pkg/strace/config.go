@@ -26,6 +26,11 @@ type Config struct {
 	// asynchronous writer swapped, and a run that got no more records for the
 	// invocations it still misses.
 	Linger time.Duration
+	// HoldForPoll keeps closed invocations at least until the next EndPoll:
+	// set it when files are read side by side, so that an invocation whose
+	// lines lie in two of them (rotation) is whole. Otherwise they leave once
+	// their process has printed Linger beyond them.
+	HoldForPoll bool
 	// MaxOpen is how long an invocation or a run without end may be silent.
 	MaxOpen time.Duration
 	// StitchWait is how long a complete invocation waits for its run.

@@ -5,8 +5,9 @@ package strace // import "github.com/phasecol/phasecol/pkg/strace"
 
 import "slices"
 
-// enforce keeps the bounds: what was silent longest leaves first, incomplete
-// before complete, and is emitted, not dropped.
+// enforce keeps the bounds. Closed invocations only lose the rest of their
+// linger; then what was silent longest leaves, incomplete before complete. It
+// is emitted, not dropped.
 func (a *Assembler) enforce(now int64) {
 	for a.held > a.cfg.MaxInvocations && a.evictOne(now) {
 		a.stats.EvictedInvocations++
@@ -22,22 +23,17 @@ func (a *Assembler) enforce(now int64) {
 
 // evictOne sends on one unit; false when nothing is held.
 func (a *Assembler) evictOne(now int64) bool {
-	if a.open.oldest != nil && (a.open.n > 1 || a.held == 1) {
-		a.finishOpen(a.open.oldest, now)
-		return true
-	}
-	if v := a.oldestSettled(); v != nil {
-		if v.state == stateClosing {
-			a.release(v, now)
-		} else {
-			a.giveUp(v, now)
-		}
-		return true
-	}
+	closing, waiting := a.oldestSettled()
 	switch {
+	case closing != nil:
+		a.release(closing, now)
+	case a.open.oldest != nil && now-a.open.oldest.touched >= int64(a.cfg.Linger):
+		a.finishOpen(a.open.oldest, now)
+	case waiting != nil:
+		a.giveUp(waiting, now)
 	case a.openRuns.oldest != nil:
 		a.finishRun(a.openRuns.oldest, now)
-	case a.open.oldest != nil:
+	case a.open.oldest != nil: // in full flow, but there is nothing else
 		a.finishOpen(a.open.oldest, now)
 	default:
 		return false
@@ -45,26 +41,21 @@ func (a *Assembler) evictOne(now int64) bool {
 	return true
 }
 
-// oldestSettled finds the complete invocation that has been here longest. It
-// looks at the head of each queue only.
-func (a *Assembler) oldestSettled() *invocation {
-	var oldest *invocation
-	consider := func(v *invocation) {
-		if oldest == nil || v.since < oldest.since {
-			oldest = v
-		}
-	}
+// oldestSettled finds the closed and the waiting invocation that have been
+// here longest. It looks at the head of each queue only.
+func (a *Assembler) oldestSettled() (closing, waiting *invocation) {
+	older := func(v, than *invocation) bool { return than == nil || v.since < than.since }
 	for _, s := range a.ordered {
-		if len(s.waiting) > 0 {
-			consider(s.waiting[0])
+		if len(s.waiting) > 0 && older(s.waiting[0], waiting) {
+			waiting = s.waiting[0]
 		}
 		for _, p := range s.ordered {
-			if len(p.closing) > 0 {
-				consider(p.closing[0])
+			if len(p.closing) > 0 && older(p.closing[0], closing) {
+				closing = p.closing[0]
 			}
 		}
 	}
-	return oldest
+	return closing, waiting
 }
 
 // idle reports whether nothing of p is on its way.

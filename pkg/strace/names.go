@@ -53,6 +53,8 @@ type Name struct {
 	// Truncated is true when the emitter cut the name.
 	Truncated bool
 
+	// raw is the name as written, to intern it again from a snapshot.
+	raw  string
 	role role
 	// structured is true for names below one of the runtime's invocation
 	// roots: the dotted name alone decides their parent.
@@ -103,6 +105,7 @@ func (n *Names) add(table map[string]*Name, raw string, verbatim bool) *Name {
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	name := classify(text)
+	name.raw = raw
 	name.Truncated = !verbatim && strings.HasSuffix(raw, "~")
 	if len(raw) > maxNameLen {
 		return name // junk: neither worth a place in the table nor a tree

@@ -55,13 +55,22 @@ func (a *Assembler) Flush(now int64) {
 	}
 }
 
+// EndPoll says that every file was read to its end: no line that was written
+// by then is still to come.
+func (a *Assembler) EndPoll(now int64) {
+	a.poll++
+	a.Tick(now)
+}
+
 // settleProcess releases closed invocations behind which the process has
 // printed far enough, or which have waited long enough.
 func (a *Assembler) settleProcess(p *process, now int64) {
 	for len(p.closing) > 0 {
 		v := p.closing[0]
-		printed := p.progress-v.end() >= int64(a.cfg.Linger)
-		if !printed && now-v.since < int64(a.cfg.Linger) {
+		switch {
+		case now-v.since >= int64(a.cfg.Linger) && (!a.cfg.HoldForPoll || a.poll > v.poll):
+		case p.progress-v.end() >= int64(a.cfg.Linger) && !a.cfg.HoldForPoll:
+		default:
 			return
 		}
 		a.release(v, now)

@@ -90,6 +90,8 @@ type invocation struct {
 	// touched is the wall time (Unix ns) of the last record; since that of the
 	// last change of state.
 	touched, since int64
+	// poll is the poll that brought the root.
+	poll uint64
 	// lost is set when the runtime reported drops while this was on its way.
 	lost     bool
 	identity Identity
