@@ -269,10 +269,9 @@ func Read(path string) (*File, error) {
 	return &f, nil
 }
 
-// Write writes f as indented JSON.
+// Write writes f as one line of JSON.
 func (f *File) Write(w io.Writer) error {
 	enc := json.NewEncoder(w)
-	enc.SetIndent("", " ")
 	if err := enc.Encode(f); err != nil {
 		return fmt.Errorf("encoding ground truth: %w", err)
 	}
