@@ -98,15 +98,32 @@ func (n *Names) Intern(raw []byte, verbatim bool) *Name {
 	return n.add(table, string(raw), verbatim)
 }
 
+// other is the table that verbatim does not select.
+func (n *Names) other(verbatim bool) map[string]*Name {
+	if verbatim {
+		return n.encoded
+	}
+	return n.verbatim
+}
+
 func (n *Names) add(table map[string]*Name, raw string, verbatim bool) *Name {
 	text := raw
 	if !verbatim {
 		text = string(AppendDecoded(nil, []byte(raw)))
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
+	truncated := !verbatim && strings.HasSuffix(raw, "~")
+	// One name written by encoding and by verbatim emitters is one Name: trees
+	// compare pointers, and a torn old log can lose the sign of its kind.
+	if twin := n.other(verbatim)[raw]; twin != nil && twin.Text == text && twin.Truncated == truncated {
+		if len(table) < maxNames {
+			table[raw] = twin
+		}
+		return twin
+	}
 	name := classify(text)
 	name.raw = raw
-	name.Truncated = !verbatim && strings.HasSuffix(raw, "~")
+	name.Truncated = truncated
 	if len(raw) > maxNameLen {
 		return name // junk: neither worth a place in the table nor a tree
 	}

@@ -74,8 +74,12 @@ func (t *treeBuilder) parent(rs *records, i, root int) int {
 		if prefix.stamp != t.build {
 			continue
 		}
-		if p, found := t.named(rs, r, int(prefix.first)); found {
+		p, several := t.named(rs, r, int(prefix.first))
+		if p >= 0 {
 			return p
+		}
+		if several {
+			break // a shorter prefix is not its longest one
 		}
 	}
 	// A name below the runtime's own root says where it belongs. When that
@@ -99,13 +103,14 @@ func (t *treeBuilder) parent(rs *records, i, root int) int {
 
 // named picks among the records that start at first and share one name, the
 // parent of r: of smaller depth; of several, the one just above; of several,
-// the only one that encloses it on the same clock.
-func (t *treeBuilder) named(rs *records, r *stored, first int) (int, bool) {
+// the only one that encloses it on the same clock. Without an answer it tells
+// whether there were several to choose from.
+func (t *treeBuilder) named(rs *records, r *stored, first int) (parent int, several bool) {
 	smaller, above, seen := 0, 0, 0
 	anySmaller, anyAbove := noParent, noParent
 	for c := first; c != noNext; c = int(t.next[c]) {
 		if seen++; seen > maxCandidates {
-			return noParent, false
+			return noParent, true
 		}
 		if d := rs.list[c].depth; d < r.depth {
 			smaller++
@@ -120,9 +125,9 @@ func (t *treeBuilder) named(rs *records, r *stored, first int) (int, bool) {
 	case smaller == 0:
 		return noParent, false
 	case smaller == 1:
-		return anySmaller, true
+		return anySmaller, false
 	case above == 1:
-		return anyAbove, true
+		return anyAbove, false
 	}
 	enclosing, found := noParent, 0
 	for c := first; c != noNext; c = int(t.next[c]) {
@@ -132,7 +137,10 @@ func (t *treeBuilder) named(rs *records, r *stored, first int) (int, bool) {
 			found++
 		}
 	}
-	return enclosing, found == 1
+	if found != 1 {
+		return noParent, true
+	}
+	return enclosing, false
 }
 
 // nextAtDepth is the scope-exit rule: children print before their parent.
