@@ -159,6 +159,14 @@ tidy: ## go mod tidy in every module
 check-tidy: ## Fail where a go.mod or go.sum is not tidy
 	@for m in $(MODULES); do (cd "$$m" && GOWORK=off go mod tidy -diff) || { echo "check-tidy: $$m: run make tidy and commit" >&2; exit 1; }; done
 
+# `go mod tidy` gives a new import the newest version there is, and one module
+# that does so moves the whole Collector. pprof's own version: docs/dependencies.md.
+RELEASE := collector(/[^ ]+)? (v0\.158\.0|v1\.64\.0)|opentelemetry-collector-contrib/[^ ]+ v0\.158\.0|opentelemetry-collector-contrib/extension/pprofextension v0\.155\.0
+.PHONY: check-release
+check-release: $(DIST)/main.go ## Fail where a module asks for another release of the Collector
+	@if grep -HE 'go\.opentelemetry\.io/collector|opentelemetry-collector-contrib' $(GO_MODS) $(DIST)/go.mod | grep -v '/cmd/' | grep -vE '$(RELEASE)'; then \
+	  echo 'check-release: these are not of the one release in builder-config.yaml' >&2; exit 1; fi
+
 # Compares the tree with itself, so that it can be run before a commit too.
 tree_state = { git diff; git ls-files -z --others --exclude-standard | xargs -0r sha256sum; }
 .PHONY: check-generated
