@@ -342,9 +342,9 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 		u = nil
 	}
 	if u == nil {
-		if shape := p.scope.leftRun(p.pid, id.RunID, r); shape != nil {
+		if shape := p.scope.leftRun(p.pid, id.RunID, r, &id); shape != nil {
 			a.count(r)
-			a.emitStraggler(shape, p, r, &id)
+			a.emitStraggler(shape, p, r, &id, now)
 			return
 		}
 		u = a.newRun(p, id.RunID, now)
@@ -359,7 +359,7 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 	u.noteTask(r.Name.role, r.Attrs)
 	u.touched = now
 	a.openRuns.touch(u)
-	if u.retired {
+	if u.retired || u.shaped != nil {
 		a.endRun(u, now)
 	}
 }

@@ -30,6 +30,8 @@ func (a *Assembler) evictOne(now int64) bool {
 	case a.open.oldest != nil && now-a.open.oldest.touched >= int64(a.cfg.Linger):
 		a.finishOpen(a.open.oldest, now)
 	case waiting != nil:
+		s := waiting.proc.scope
+		s.waiting = slices.Delete(s.waiting, 0, 1)
 		a.giveUp(waiting, now)
 	case a.openRuns.oldest != nil:
 		a.finishRun(a.openRuns.oldest, now)
@@ -88,11 +90,7 @@ func (a *Assembler) dropProcess(p *process) {
 		a.finishOpen(v, now)
 	}
 	s := p.scope
-	for _, v := range slices.Clone(s.waiting) {
-		if v.proc == p {
-			a.giveUp(v, now)
-		}
-	}
+	a.giveUpWhere(s, now, func(v *invocation) bool { return v.proc == p })
 	for u := a.openRuns.oldest; u != nil; {
 		next := u.age.newer
 		if u.proc == p || u.holdsChildOf(p) {

@@ -133,20 +133,32 @@ func (a *Assembler) stitch(t *Trace, v *invocation, shape *runShape, dispatch in
 	a.build.invocation(v, parent, how, at)
 }
 
-// emitStraggler sends on a node record that its run did not wait for.
-func (a *Assembler) emitStraggler(shape *runShape, p *process, r *Record, id *Identity) {
+// emitStraggler sends on a node record that its run did not wait for, with
+// the ids it would have had there.
+func (a *Assembler) emitStraggler(shape *runShape, p *process, r *Record, id *Identity, now int64) {
+	at := shape.at
+	if at.source == ClockNone {
+		var ok bool
+		if at, ok = a.place(p, r.TS, r.End(), 1, now); !ok {
+			return
+		}
+	}
 	parent := shape.root
-	if under(r.Name.role) {
+	switch {
+	case r.Name.role == roleSubmit && !shape.graphBuild.IsZero():
+		parent = shape.graphBuild
+	case under(r.Name.role):
 		for i := range shape.dispatches {
 			if sameTask(&shape.dispatches[i].identity, id) {
 				parent = shape.dispatches[i].span
+				break
 			}
 		}
 	}
 	t := a.begin(TraceLate, shape.trace)
 	var rs records
 	s := rs.add(r)
-	a.build.span(&rs, s, t.process(p), r.Inv, shape.start, shape.at, &deviceBlock{}, 0)
+	a.build.span(&rs, s, t.process(p), shape.runID, shape.idTS, at, &deviceBlock{fits: true}, 0)
 	t.Spans[0].Parent = parent
 	a.end(t)
 }
@@ -161,13 +173,13 @@ func (a *Assembler) emitRun(u *run, now int64) {
 	a.stats.Runs++
 	p := u.proc
 	shape := u.shaped
-	idTS := u.idTS()
-	shape.trace = a.build.ids.trace(domainRun, p.scope.Key, p.pid, u.id, idTS, "")
+	shape.idTS = u.idTS()
+	shape.trace = a.build.ids.trace(domainRun, p.scope.Key, p.pid, u.id, shape.idTS, "")
 	t := a.begin(TraceRun, shape.trace)
 	at, ok := a.place(p, u.start, u.end, len(u.list)+1, now)
 	shape.at = at
 	if ok {
-		a.build.run(u, idTS, at, a.names)
+		a.build.run(u, at, a.names)
 	}
 	for _, c := range u.children {
 		childAt, childOK := a.place(c.proc, c.start(), c.end(), len(c.list), now)

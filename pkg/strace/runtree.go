@@ -6,13 +6,14 @@ package strace // import "github.com/phasecol/phasecol/pkg/strace"
 // run appends a run's own spans: its synthetic root, graph_build with its
 // submits, each dispatch with what belongs to its task, everything else under
 // the root. Node records carry no depth, so identity alone makes this tree.
-func (b *builder) run(u *run, idTS int64, at placement, names *Names) {
+func (b *builder) run(u *run, at placement, names *Names) {
 	t := &b.trace
+	idTS := u.shaped.idTS
 	process := t.process(u.proc)
-	root := b.runRoot(u, process, idTS, at, names)
+	root := b.runRoot(u, process, at, names)
 	first := len(t.Spans)
 	b.spanOf = b.spanOf[:0]
-	graphBuild := SpanID{}
+	graphBuild := -1
 	dispatch := 0
 	none := deviceBlock{fits: true}
 	for i := range u.list {
@@ -26,11 +27,12 @@ func (b *builder) run(u *run, idTS int64, at placement, names *Names) {
 		id := t.Spans[len(t.Spans)-1].ID
 		switch r.name.role {
 		case roleGraphBuild:
-			graphBuild = id
+			if graphBuild < 0 {
+				graphBuild = len(t.Spans) - 1
+				u.shaped.graphBuild = id
+			}
 		case roleDispatch:
 			u.shaped.dispatches[dispatch].span = id
-		}
-		if r.name.role == roleDispatch {
 			dispatch++
 		}
 	}
@@ -39,11 +41,11 @@ func (b *builder) run(u *run, idTS int64, at placement, names *Names) {
 		r := &u.list[i]
 		parent, parentIndex := root, first-1
 		switch {
-		case r.name.role == roleSubmit && !graphBuild.IsZero():
-			parent, parentIndex = graphBuild, b.indexOf(u, roleGraphBuild, nil)
+		case r.name.role == roleSubmit && graphBuild >= 0:
+			parent, parentIndex = t.Spans[graphBuild].ID, graphBuild
 		case under(r.name.role):
-			if k := b.indexOf(u, roleDispatch, &u.ids[i]); k >= 0 {
-				parent, parentIndex = t.Spans[k].ID, k
+			if d := u.find(roleDispatch, &u.ids[i]); d >= 0 && b.spanOf[d] >= 0 {
+				parent, parentIndex = t.Spans[b.spanOf[d]].ID, b.spanOf[d]
 			}
 		}
 		if k := b.spanOf[i]; k >= 0 {
@@ -57,19 +59,9 @@ func (b *builder) run(u *run, idTS int64, at placement, names *Names) {
 	t.groupEvents(from)
 }
 
-// indexOf finds the span of the record with the role, and the task where id
-// is given; -1 when there is none.
-func (b *builder) indexOf(u *run, want role, id *Identity) int {
-	for i := range u.list {
-		if u.list[i].name.role == want && b.spanOf[i] >= 0 && (id == nil || sameTask(&u.ids[i], id)) {
-			return b.spanOf[i]
-		}
-	}
-	return -1
-}
-
 // runRoot appends the span that stands for the run as a whole.
-func (b *builder) runRoot(u *run, process int, idTS int64, at placement, names *Names) SpanID {
+func (b *builder) runRoot(u *run, process int, at placement, names *Names) SpanID {
+	idTS := u.shaped.idTS
 	name := names.Intern([]byte(u.list[0].name.LevelWord+".run"), false)
 	u.shaped.root = b.ids.span(b.trace.ID, spanKey{
 		name: name.Text, pid: u.proc.pid, inv: u.id, unitTS: idTS, ts: idTS,

@@ -22,12 +22,12 @@ type Scope struct {
 	devices []int32
 	// parents are the processes that print node records.
 	parents []*process
-	// waiting are complete invocations that may belong to a run.
+	// waiting are complete invocations that may belong to a run, by start.
 	waiting []*invocation
 	// over are runs that ended and collect their invocations, in order.
 	over []*run
-	// left are runs that have been emitted, oldest first, for invocations
-	// that come after them.
+	// left are runs that have been emitted, by their ends, for what comes
+	// after them.
 	left []*runShape
 	used int64 // wall time of the last record, Unix ns
 }
@@ -102,14 +102,4 @@ func (s *Scope) mayBeClaimed(ts int64) bool {
 		}
 	}
 	return false
-}
-
-// maxLeft bounds the runs remembered per scope after they were emitted.
-const maxLeft = 1024
-
-func (s *Scope) remember(shape *runShape) {
-	if len(s.left) == maxLeft {
-		s.left = slices.Delete(s.left, 0, 1)
-	}
-	s.left = append(s.left, shape)
 }

@@ -142,6 +142,8 @@ func (e *encoder) shape(s *runShape) {
 	e.uint(s.runID)
 	e.bytes(s.trace[:])
 	e.bytes(s.root[:])
+	e.bytes(s.graphBuild[:])
+	e.int(s.idTS)
 	e.int(s.start)
 	e.int(s.end)
 	e.int(s.at.offset)
@@ -321,7 +323,7 @@ func (a *Assembler) decodeRun(d *decoder, p *process, now int64) {
 		u.noteTask(r.name.role, u.attrs(r))
 	}
 	if over {
-		a.collect(u)
+		a.collect(u, now)
 	}
 }
 
@@ -329,6 +331,8 @@ func (d *decoder) shape(now int64) *runShape {
 	s := &runShape{pid: int32(d.int()), runID: d.uint(), emitted: now}
 	copy(s.trace[:], d.bytes())
 	copy(s.root[:], d.bytes())
+	copy(s.graphBuild[:], d.bytes())
+	s.idTS = d.int()
 	s.start, s.end = d.int(), d.int()
 	s.at = placement{offset: d.int(), err: d.int(), source: ClockSource(d.uint())}
 	s.workers = int(d.int())

@@ -6,12 +6,17 @@ package strace // import "github.com/phasecol/phasecol/pkg/strace"
 import "math"
 
 // runShape is what stitching needs of a run: its dispatches and their times.
-// It outlives the run for invocations that come late.
+// It outlives the run for what comes late.
 type runShape struct {
-	pid        int32
-	runID      uint64
+	pid   int32
+	runID uint64
+	// idTS entered the run's identifiers.
+	idTS       int64
 	trace      TraceID
 	root       SpanID
+	graphBuild SpanID
+	// start and end bound the run; end is math.MaxInt64 where it was cut
+	// short, since nothing tells when it ended.
 	start, end int64
 	workers    int
 	dispatches []dispatchShape
@@ -24,36 +29,35 @@ type dispatchShape struct {
 	identity   Identity
 	span       SpanID
 	start, end int64
-	claimed    bool
 }
 
-// shape extracts u's dispatches. ids are set when its spans are built.
-func (u *run) shape() *runShape {
-	s := &runShape{pid: u.proc.pid, runID: u.id, start: u.start, end: u.end}
+func (s *runShape) cutShort() bool { return s.end == math.MaxInt64 }
+
+// shape extracts u's dispatches into s, in print order. Their ids are set when
+// the spans are built. A dispatch without duration is a point, so nothing can
+// hang under it.
+func (u *run) shape(s *runShape) {
+	*s = runShape{pid: u.proc.pid, runID: u.id, start: u.start, end: u.end, dispatches: s.dispatches[:0]}
 	if !u.retired && !u.complete() {
-		s.end = math.MaxInt64 // it was cut short: nothing tells when it ended
+		s.end = math.MaxInt64
 	}
 	for i := range u.list {
-		if u.list[i].name.role != roleDispatch {
+		if u.list[i].name.role != roleDispatch || u.list[i].point() {
 			continue
 		}
-		id := u.ids[i]
-		d := dispatchShape{identity: id, start: u.list[i].ts, end: u.completeEnd(&id, s.end)}
-		if id.Has&HasWorkerID != 0 {
+		id := &u.ids[i]
+		if id.Has&HasWorkerID != 0 && id.WorkerID < math.MaxInt32 {
 			s.workers = max(s.workers, int(id.WorkerID)+1)
 		}
-		s.dispatches = append(s.dispatches, d)
+		s.dispatches = append(s.dispatches, dispatchShape{identity: *id, start: u.list[i].ts, end: u.completeEnd(id, s.end)})
 	}
-	return s
 }
 
 // completeEnd finds the end of the task that id names, or returns end where
 // its complete is missing.
 func (u *run) completeEnd(id *Identity, end int64) int64 {
-	for i := range u.list {
-		if u.list[i].name.role == roleComplete && sameTask(&u.ids[i], id) {
-			return u.list[i].end()
-		}
+	if i := u.find(roleComplete, id); i >= 0 {
+		return u.list[i].end()
 	}
 	return end
 }
@@ -85,10 +89,14 @@ func (s *runShape) match(v *invocation) (index int, how Stitch) {
 	if !known {
 		return -1, StitchNone
 	}
-	if i := s.byTime(v, worker); i >= 0 {
+	switch i, n := s.byTime(v, worker); n {
+	case 0:
+		return -1, StitchNone
+	case 1:
 		return i, StitchTime
+	default:
+		return -1, StitchRun // of its dispatches, several: only the run is certain
 	}
-	return -1, StitchNone
 }
 
 // byIdentity finds the only dispatch with v's numbers. Where the worker is not
@@ -98,7 +106,7 @@ func (s *runShape) byIdentity(v *invocation, worker int64, known bool) int {
 	many, manyContained := false, false
 	for i := range s.dispatches {
 		d := &s.dispatches[i]
-		if !agrees(&v.identity, &d.identity) || (known && d.identity.WorkerID != worker) {
+		if !agrees(&v.identity, &d.identity) || (known && (d.identity.Has&HasWorkerID == 0 || d.identity.WorkerID != worker)) {
 			continue
 		}
 		many, found = found >= 0, i
@@ -124,18 +132,15 @@ func agrees(root, dispatch *Identity) bool {
 		(both&HasGeneration == 0 || root.Generation == dispatch.Generation)
 }
 
-// byTime finds the only dispatch of the worker whose span of time holds v.
-func (s *runShape) byTime(v *invocation, worker int64) int {
-	found := -1
+// byTime finds the dispatch of the worker whose span of time holds v, and how
+// many there are.
+func (s *runShape) byTime(v *invocation, worker int64) (index, n int) {
 	for i := range s.dispatches {
 		d := &s.dispatches[i]
-		if d.identity.WorkerID != worker || d.start > v.start() || v.end() > d.end {
-			continue
+		if d.identity.Has&HasWorkerID != 0 && d.identity.WorkerID == worker && d.start <= v.start() && v.end() <= d.end {
+			index = i
+			n++
 		}
-		if found >= 0 {
-			return -1
-		}
-		found = i
 	}
-	return found
+	return index, n
 }

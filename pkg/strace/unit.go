@@ -97,6 +97,8 @@ type invocation struct {
 	identity Identity
 	// external is set for an ext record waiting for its run.
 	external bool
+	// contested is set while a run that is still open may claim it as well.
+	contested bool
 
 	age links[invocation] // in Assembler.open
 }
@@ -146,6 +148,12 @@ type run struct {
 	// shaped is set once the run is over and collects its invocations.
 	shaped   *runShape
 	children []child
+	// invocations counts the children that are no ext records.
+	invocations int
+	// tasks finds the first record of a stage and task; it covers the first
+	// indexed records. A run may have thousands.
+	tasks   map[taskKey]int32
+	indexed int
 
 	age links[run] // in Assembler.openRuns
 }
@@ -153,7 +161,45 @@ type run struct {
 func (u *run) reset() {
 	u.records.reset()
 	clear(u.children)
-	*u = run{records: u.records, ids: u.ids[:0], children: u.children[:0]}
+	if len(u.tasks) > maxCandidates {
+		u.tasks = nil // clearing costs its size each time
+	}
+	clear(u.tasks)
+	*u = run{records: u.records, ids: u.ids[:0], children: u.children[:0], tasks: u.tasks}
+}
+
+// taskKey names one stage of one task, or with no task a stage of the run.
+type taskKey struct {
+	stage        role
+	slot, worker int64
+	dispatch     uint64
+}
+
+func keyOf(stage role, id *Identity) taskKey {
+	switch stage {
+	case roleDispatch, roleFrameSubmit, roleActivate, roleComplete:
+		return taskKey{stage, id.TaskSlot, id.WorkerID, id.DispatchID} // dispatch_id counts per worker
+	default:
+		return taskKey{stage: stage}
+	}
+}
+
+// find returns the index of the run's first record of that stage, and that
+// task where the stage has one; -1 when there is none.
+func (u *run) find(stage role, id *Identity) int {
+	if u.tasks == nil {
+		u.tasks = make(map[taskKey]int32, 16)
+	}
+	for ; u.indexed < len(u.list); u.indexed++ {
+		key := keyOf(u.list[u.indexed].name.role, &u.ids[u.indexed])
+		if _, taken := u.tasks[key]; !taken {
+			u.tasks[key] = int32(u.indexed)
+		}
+	}
+	if i, ok := u.tasks[keyOf(stage, id)]; ok {
+		return int(i)
+	}
+	return -1
 }
 
 // child is an invocation stitched into a run, under a dispatch or, with
@@ -173,27 +219,25 @@ func (u *run) complete() bool {
 // idTS tells uses of one run number apart: its graph_build's begin, else its
 // earliest one.
 func (u *run) idTS() int64 {
-	for i := range u.list {
-		if u.list[i].name.role == roleGraphBuild {
-			return u.list[i].ts
-		}
+	if i := u.find(roleGraphBuild, nil); i >= 0 {
+		return u.list[i].ts
 	}
 	return u.start
 }
 
 // repeats reports whether record r with identity id cannot belong to this use
-// of the run number: its once-per-task stage is already here, earlier.
+// of the run number: what occurs once is already here, earlier, or r submits
+// to a graph that is built. Task slots may come round in one run, dispatches
+// may not.
 func (u *run) repeats(r *Record, id *Identity) bool {
 	switch r.Name.role {
-	case roleGraphBuild, roleDispatch, roleSubmit, roleComplete, roleRetirement:
+	case roleGraphBuild, roleDispatch, roleComplete, roleRetirement:
+		i := u.find(r.Name.role, id)
+		return i >= 0 && u.list[i].ts < r.TS
+	case roleSubmit:
+		i := u.find(roleGraphBuild, nil)
+		return i >= 0 && u.list[i].end() <= r.TS
 	default:
 		return false
 	}
-	for i := range u.list {
-		s := &u.list[i]
-		if s.name.role == r.Name.role && s.ts < r.TS && u.ids[i].TaskSlot == id.TaskSlot && u.ids[i].WorkerID == id.WorkerID {
-			return true
-		}
-	}
-	return false
 }
