@@ -199,16 +199,26 @@ func (s *Sim) dispatch(p *plan, w *worker, rank int, available int64) int64 {
 	return frame + frameDur
 }
 
+// activate prints that a prepared task was let go, each as its worker became
+// free, which may be while the scheduler still waits for the previous run's others.
+func (s *Sim) activate(p *plan) {
+	q := &s.sched
+	busy := q.at
+	q.at = 0
+	order := slices.Clone(s.workers)
+	slices.SortStableFunc(order, func(a, b *worker) int { return cmp.Compare(a.activated, b.activated) })
+	for _, w := range order {
+		s.level(p, q, s.names.activate, 0, w.activated, s.nanos(600, 2_000), s.taskAttrs(p, w, "worker"))
+	}
+	q.at = max(q.at, busy)
+}
+
 // collect prints a task's completion once its worker is done, in the order in
 // which they are, and returns when the last one is known.
 func (s *Sim) collect(p *plan) int64 {
 	q := &s.sched
 	if p.pipelined {
-		for _, inv := range p.run.Invocations {
-			w := s.workers[inv.Proc.Worker]
-			dur := s.nanos(600, 2_000)
-			s.level(p, q, s.names.activate, 0, w.activated, dur, s.taskAttrs(p, w, "worker"))
-		}
+		s.activate(p)
 	}
 	order := slices.Clone(p.run.Invocations)
 	slices.SortStableFunc(order, func(a, b *Invocation) int { return cmp.Compare(a.End, b.End) })

@@ -1,0 +1,570 @@
+// Copyright The phasecol Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/phasecol/phasecol/cmd/stracegen/logfmt"
+)
+
+func TestSameSeedSameEverything(t *testing.T) {
+	for g := logfmt.MinGeneration; g <= logfmt.MaxGeneration; g++ {
+		cfg := mixed(11, func(c *Config) { c.Generation = g })
+		a, b := record(t, cfg), record(t, cfg)
+		require.Equal(t, string(a.text), string(b.text))
+		require.Equal(t, a.truth, b.truth)
+		cfg.Seed++
+		require.NotEqual(t, string(a.text), string(record(t, cfg).text))
+	}
+}
+
+// Requests are what they are, whatever serves them.
+func TestRequestsDoNotDependOnTheEngine(t *testing.T) {
+	type asked struct {
+		id, outcome   string
+		start         int64
+		prompt, limit int
+	}
+	list := func(rec *recording) []asked {
+		var out []asked
+		for _, r := range rec.reqs {
+			a := asked{id: r.ID, outcome: r.Outcome, start: r.Start - rec.sim.arrivals.first}
+			if len(r.Sequences) > 0 {
+				a.prompt, a.limit = r.Sequences[0].Prompt, r.Sequences[0].output
+			}
+			out = append(out, a)
+		}
+		slices.SortFunc(out, func(a, b asked) int { return cmp.Compare(a.start, b.start) })
+		return out
+	}
+	want := list(record(t, mixed(3)))
+	require.Len(t, want, 120)
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Ranks = 8 },
+		func(c *Config) { c.Generation = 2 },
+		func(c *Config) { c.Runtime, c.Level = "hbg", LevelNone },
+		func(c *Config) { c.Pipeline = 2 },
+		func(c *Config) { c.Batch = 3 },
+	} {
+		require.Equal(t, want, list(record(t, mixed(3, change))))
+	}
+}
+
+// What holds in every kind of service.
+func TestEveryService(t *testing.T) {
+	for g := logfmt.MinGeneration; g <= logfmt.MaxGeneration; g++ {
+		for _, runtime := range []string{"tmr", "hbg", "sim"} {
+			for _, level := range []string{"node", "network1", LevelNone} {
+				for _, ranks := range []int{1, 3} {
+					for _, pipeline := range []int{1, 2} {
+						cfg := mixed(uint64(g), func(c *Config) {
+							c.Generation, c.Runtime, c.Level, c.Ranks, c.Pipeline = g, runtime, level, ranks, pipeline
+							c.Requests, c.RunFailRate, c.ReopenEvery, c.TaskSlots = 30, 0.01, 40, 3
+							c.Ext = g >= 8
+						})
+						if cfg.Validate() != nil {
+							require.Equal(t, 2, pipeline)
+							continue
+						}
+						t.Run(fmt.Sprintf("g%d/%s/%s/%d/%d", g, runtime, level, ranks, pipeline), func(t *testing.T) {
+							rec := record(t, cfg)
+							checkTimes(t, rec)
+							checkInvocations(t, cfg, rec)
+							checkRuns(t, cfg, rec)
+							checkRequests(t, cfg, rec)
+							checkTruth(t, rec)
+						})
+					}
+				}
+			}
+		}
+	}
+}
+
+func checkTimes(t *testing.T, rec *recording) {
+	t.Helper()
+	require.True(t, slices.IsSorted(rec.at), "events come in order of time")
+	for i := range rec.records {
+		r := &rec.records[i]
+		if r.Kind != logfmt.KindSpan {
+			continue
+		}
+		clk, device := attr(r, "clk")
+		require.True(t, !device || clk.Str == "dev")
+		require.GreaterOrEqual(t, r.Dur, int64(0))
+		if !device {
+			require.GreaterOrEqual(t, r.Mono, r.TS+r.Dur, "%s is printed after its end", r.Name)
+			require.Less(t, r.Mono-r.TS-r.Dur, int64(3_000_000), "%s is printed soon", r.Name)
+		}
+	}
+}
+
+// Host scopes nest, device windows fit their wall, and the block its room.
+func checkInvocations(t *testing.T, cfg Config, rec *recording) {
+	t.Helper()
+	root := logfmt.RootName(cfg.Generation)
+	type key struct {
+		pid int32
+		inv uint64
+	}
+	open := map[key]map[string]logfmt.Record{}
+	n := 0
+	for _, r := range rec.records {
+		if r.Kind != logfmt.KindSpan || (r.Name != root && !strings.HasPrefix(r.Name, root+".")) {
+			continue
+		}
+		k := key{r.PID, r.Inv}
+		if open[k] == nil {
+			open[k] = map[string]logfmt.Record{}
+		}
+		_, twice := open[k][r.Name]
+		require.False(t, twice, r.Name)
+		open[k][r.Name] = r
+		if r.Depth != 0 {
+			continue
+		}
+		inv := rec.invs[slices.IndexFunc(rec.invs, func(i *Invocation) bool { return i.Proc.PID == r.PID && i.Start == r.TS })]
+		checkInvocation(t, cfg, open[k], root, inv)
+		delete(open, k)
+		n++
+	}
+	require.Empty(t, open)
+	require.Len(t, rec.invs, n)
+}
+
+func checkInvocation(t *testing.T, cfg Config, names map[string]logfmt.Record, root string, inv *Invocation) {
+	t.Helper()
+	top := names[root]
+	require.Equal(t, inv.End, top.TS+top.Dur)
+	require.Len(t, names, inv.Records)
+	var wall int64
+	for name, r := range names {
+		_, device := attr(&r, "clk")
+		if device && !strings.HasSuffix(name, "device_boundaries") {
+			if name == root+".runner_run.device_wall" {
+				wall = r.Dur
+				require.Zero(t, r.TS)
+			}
+			continue
+		}
+		parent := top
+		if i := strings.LastIndexByte(name, '.'); r.Depth == 2 && i > 0 && !strings.HasSuffix(name, "device_boundaries") {
+			parent = names[name[:i]]
+		}
+		require.GreaterOrEqual(t, r.TS, parent.TS, name)
+		require.LessOrEqual(t, r.TS+r.Dur, parent.TS+parent.Dur, name)
+	}
+	runner := names[root+".runner_run"]
+	if inv.Failed || wall == 0 {
+		require.True(t, inv.Failed)
+		require.NotContains(t, names, root+".runner_run.device_wall")
+		require.Zero(t, inv.Wall)
+		return
+	}
+	require.Equal(t, wall, inv.Wall)
+	if cfg.Runtime != RuntimeSim {
+		require.Zero(t, wall%20, "whole ticks")
+	}
+	placed := runner.TS
+	if l, ok := names[root+".runner_run.aicpu_launch"]; ok {
+		placed = max(placed, l.TS)
+	}
+	require.Equal(t, placed, inv.Placed)
+	require.Equal(t, runner.TS+runner.Dur-wall-placed, inv.Slack)
+	require.Positive(t, inv.Slack)
+	require.GreaterOrEqual(t, inv.DeviceStart, placed)
+	require.LessOrEqual(t, inv.DeviceStart+wall, runner.TS+runner.Dur)
+	checkDevice(t, cfg, names, root, wall)
+}
+
+func checkDevice(t *testing.T, cfg Config, names map[string]logfmt.Record, root string, wall int64) {
+	t.Helper()
+	first := int64(1 << 62)
+	get := func(stage string) (start, end int64) {
+		r, ok := names[root+".runner_run.device_wall."+stage]
+		require.True(t, ok, stage)
+		return r.TS, r.TS + r.Dur
+	}
+	for name, r := range names {
+		if !strings.HasPrefix(name, root+".runner_run.device_wall.") {
+			continue
+		}
+		first = min(first, r.TS)
+		require.Zero(t, r.TS%20, name)
+		require.Zero(t, r.Dur%20, name)
+		require.Positive(t, r.Dur, name)
+		require.LessOrEqual(t, r.TS+r.Dur, wall, name)
+	}
+	require.Zero(t, first, "counted from the earliest phase")
+	if cfg.Runtime == RuntimeHBG {
+		return
+	}
+	orch, orchEnd := get("orch")
+	sched, schedEnd := get("sched")
+	post, _ := get("post_orch")
+	require.Less(t, orch, sched)
+	require.Less(t, sched, orchEnd, "they overlap")
+	require.Greater(t, post, schedEnd)
+	if cfg.Runtime == RuntimeSim {
+		return
+	}
+	graph, graphEnd := get("graph_build")
+	require.LessOrEqual(t, graph, orch)
+	require.GreaterOrEqual(t, graphEnd, max(orchEnd, schedEnd))
+	if cfg.Generation >= 2 {
+		for _, s := range []string{"config_validate", "arena_wire", "sm_reset"} {
+			start, end := get(s)
+			require.GreaterOrEqual(t, start, graph)
+			require.LessOrEqual(t, end, orch)
+		}
+	}
+}
+
+// Every run's records tell one story: submitted, dispatched, run, completed, retired.
+func checkRuns(t *testing.T, cfg Config, rec *recording) {
+	t.Helper()
+	word := rec.sim.LevelWord()
+	if word == "" {
+		for _, r := range rec.runs {
+			require.Zero(t, r.PID)
+			require.Zero(t, r.Records)
+			require.Len(t, r.Invocations, cfg.Ranks)
+		}
+		require.NotContains(t, string(rec.text), "role=facade")
+		return
+	}
+	// Records of a run are told apart by run_id and the epoch, that is, by time.
+	i := 0
+	for _, run := range rec.runs {
+		require.Equal(t, i, run.Index)
+		i++
+		parts := map[string][]logfmt.Record{}
+		for _, r := range rec.records {
+			if strings.HasPrefix(r.Name, word+".") && r.Inv == run.ID && r.TS >= run.Start && r.TS+r.Dur <= run.End {
+				parts[r.Name[len(word)+1:]] = append(parts[r.Name[len(word)+1:]], r)
+			}
+		}
+		checkRun(t, cfg, run, parts)
+	}
+}
+
+func checkRun(t *testing.T, cfg Config, run *Run, parts map[string][]logfmt.Record) {
+	t.Helper()
+	total := 0
+	for name, rs := range parts {
+		total += len(rs)
+		for _, r := range rs {
+			id, _ := attr(&r, "run_id")
+			require.Equal(t, int64(run.ID), id.Num, name)
+			require.Equal(t, run.PID, r.PID)
+			require.Zero(t, r.Depth)
+		}
+	}
+	require.Equal(t, run.Records, total)
+	require.Len(t, parts["graph_build"], 1)
+	for _, per := range []string{"submit", "dispatch", "frame_submit", "complete"} {
+		require.Len(t, parts[per], cfg.Ranks, per)
+	}
+	lease := ""
+	if cfg.Generation >= 7 {
+		lease = " slot_id generation"
+		require.Len(t, parts["post_fence_retirement"], 1)
+		require.Equal(t, "run_id slot_id generation role", attrKeys(&parts["post_fence_retirement"][0]))
+	} else {
+		require.Empty(t, parts["post_fence_retirement"])
+	}
+	build := parts["graph_build"][0]
+	require.Equal(t, "run_id role", attrKeys(&build))
+	require.Zero(t, build.HID)
+	const task = "run_id task_slot group_index worker_id dispatch_id endpoint_kind prepare_only role"
+	for rank := range cfg.Ranks {
+		submit, dispatch, frame, done := byWorker(parts["submit"], rank), byWorker(parts["dispatch"], rank), byWorker(parts["frame_submit"], rank), byWorker(parts["complete"], rank)
+		require.Equal(t, "run_id task_slot group_index group_size worker_id role", attrKeys(submit))
+		require.Equal(t, task+lease, attrKeys(dispatch))
+		require.Equal(t, task, attrKeys(frame))
+		require.Equal(t, task+" outcome", attrKeys(done))
+		inv := run.Invocations[rank]
+		require.Equal(t, rank, inv.Proc.Worker)
+		within := func(in, out *logfmt.Record) {
+			require.GreaterOrEqual(t, in.TS, out.TS, "%s in %s", in.Name, out.Name)
+			require.LessOrEqual(t, in.TS+in.Dur, out.TS+out.Dur, "%s in %s", in.Name, out.Name)
+		}
+		within(submit, &build)
+		within(frame, dispatch)
+		require.Greater(t, dispatch.TS, submit.TS)
+		require.Greater(t, inv.Start, dispatch.TS)
+		require.GreaterOrEqual(t, done.TS, inv.End)
+		require.NotEqual(t, dispatch.TID, submit.TID)
+		id, _ := attr(dispatch, "dispatch_id")
+		require.Equal(t, int64(inv.DispatchID), id.Num)
+		outcome, _ := attr(done, "outcome")
+		require.Equal(t, run.Failed, outcome.Num == 1)
+	}
+}
+
+func byWorker(rs []logfmt.Record, rank int) *logfmt.Record {
+	for i := range rs {
+		if w, _ := attr(&rs[i], "worker_id"); w.Num == int64(rank) {
+			return &rs[i]
+		}
+	}
+	return nil
+}
+
+// The first dispatch is printed before its submit, as in the real runtime.
+func TestFirstDispatchOvertakesItsSubmit(t *testing.T) {
+	text := string(record(t, mixed(2)).text)
+	assert.Less(t, strings.Index(text, "name=node.dispatch "), strings.Index(text, "name=node.submit "))
+}
+
+func TestRootIdentity(t *testing.T) {
+	for _, tc := range []struct {
+		change func(*Config)
+		want   string
+	}{
+		{func(c *Config) { c.Generation = 3 }, ""},
+		{func(c *Config) { c.Runtime = RuntimeSim }, ""},
+		{func(c *Config) {}, "run_id dispatch_id slot_id generation run_epoch"},
+	} {
+		rec := record(t, mixed(4, tc.change))
+		n := 0
+		for _, r := range rec.records {
+			if r.Name == logfmt.RootName(rec.sim.cfg.Generation) {
+				require.Equal(t, tc.want, attrKeys(&r))
+				n++
+			}
+		}
+		require.Len(t, rec.invs, n)
+	}
+	rec := record(t, mixed(4, func(c *Config) { c.Level, c.Ranks = LevelNone, 1 }))
+	assert.Contains(t, string(rec.text), " run_id=0 dispatch_id=0 slot_id=0 generation=1 run_epoch=1\n")
+	assert.NotContains(t, string(rec.text), "chip_process", "the engine runs the chip itself")
+	for _, p := range rec.procs[1:] {
+		assert.Equal(t, rec.procs[1].PID, p.PID)
+	}
+}
+
+func TestReopenStartsCountersAgain(t *testing.T) {
+	rec := record(t, mixed(4, func(c *Config) { c.ReopenEvery = 10; c.Ranks = 1 }))
+	epochs := len(rec.runs)/10 + 1
+	assert.Equal(t, epochs, rec.runs[len(rec.runs)-1].Epoch)
+	assert.Equal(t, 1+len(rec.runs)/10, strings.Count(string(rec.text), "name=chip.prewarm.build "))
+	for i, inv := range rec.invs {
+		assert.Equal(t, uint64(i%10+1), inv.Inv)
+		assert.Equal(t, uint64(i%10+1), inv.RunID)
+		assert.Equal(t, uint64(i%10+1), inv.DispatchID)
+	}
+}
+
+func TestAnchorsAndSkew(t *testing.T) {
+	cfg := mixed(4, func(c *Config) { c.SkewOffset, c.SkewPPM = 2*time.Millisecond, 50 })
+	rec := record(t, cfg)
+	clock := rec.sim.Clock()
+	// 50 ppm of a second are 50 µs.
+	assert.Equal(t, cfg.StartWall+1_000_050_000, clock.Wall(cfg.StartMono+1_000_000_000))
+	assert.Equal(t, cfg.StartWall+1_000_050_000-2_000_000, clock.AnchorWall(cfg.StartMono+1_000_000_000))
+	assert.Equal(t, cfg.StartMono, clock.Mono())
+	anchors := map[int32]logfmt.Record{}
+	for _, r := range rec.records {
+		if r.Kind == logfmt.KindAnchor {
+			anchors[r.PID] = r
+			assert.Equal(t, clock.Wall(r.TS)-2_000_000, r.AnchorWall)
+		} else if r.Kind == logfmt.KindSpan {
+			require.Contains(t, anchors, r.PID, "an anchor comes first")
+		}
+	}
+	require.Len(t, anchors, 3)
+	for _, inv := range rec.truth.Invocations {
+		a := anchors[inv.PID]
+		assert.Equal(t, a.AnchorWall+inv.StartMonoNS-a.TS, inv.AnchorStartNS)
+		diff := float64(inv.StartNS-inv.AnchorStartNS) - 2e6
+		assert.InDelta(t, float64(inv.StartMonoNS-a.TS)*50e-6, diff, 1)
+	}
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Generation = 5 }, func(c *Config) { c.Generation = 9 }, func(c *Config) { c.NoAnchors = true },
+	} {
+		rec := record(t, mixed(4, change))
+		assert.Zero(t, rec.truth.Totals.Anchors)
+		assert.NotContains(t, string(rec.text), "CLOCK_ANCHOR")
+		assert.False(t, rec.truth.Processes[1].Clock.Anchored)
+		assert.Zero(t, rec.truth.Invocations[0].AnchorStartNS)
+	}
+}
+
+func TestDropsAreDeclared(t *testing.T) {
+	cfg := mixed(4, func(c *Config) { c.Generation, c.DropRate = 9, 0.05 })
+	all := record(t, mixed(4, func(c *Config) { c.Generation = 9 }))
+	rec := record(t, cfg)
+	spans := func(rec *recording) (n int64) {
+		for _, r := range rec.records {
+			if r.Kind == logfmt.KindSpan {
+				n++
+			}
+		}
+		return n
+	}
+	var declared int64
+	totals := map[int32]uint64{}
+	for _, r := range rec.records {
+		if r.Kind == logfmt.KindDrops {
+			require.Positive(t, r.DropsNew)
+			totals[r.PID] += r.DropsNew
+			require.Equal(t, totals[r.PID], r.DropsTotal)
+			declared += int64(r.DropsNew)
+		}
+	}
+	lost := rec.truth.Totals.LostRecords
+	assert.Equal(t, lost, declared)
+	assert.Equal(t, spans(all), spans(rec)+lost, "printed or declared lost")
+	assert.InDelta(t, 0.05, float64(lost)/float64(spans(all)), 0.01)
+	var perInvocation int64
+	for _, inv := range rec.truth.Invocations {
+		perInvocation += int64(inv.Lost)
+	}
+	for _, run := range rec.truth.Runs {
+		perInvocation += int64(run.Lost)
+	}
+	assert.LessOrEqual(t, perInvocation, lost)
+	assert.Greater(t, perInvocation, lost*9/10, "the rest are prewarm and scheduler_loop records")
+}
+
+func TestDeviceTicks(t *testing.T) {
+	rec := record(t, mixed(4, func(c *Config) { c.Generation = 9 }))
+	last := map[int32]uint64{}
+	for _, inv := range rec.truth.Invocations {
+		b := inv.DeviceBlock
+		require.NotNil(t, b)
+		require.Equal(t, uint64(50_000_000), b.CounterHz)
+		require.Equal(t, b.WallNS, int64(b.EndCycle-b.StartCycle)*20)
+		require.Greater(t, b.StartCycle, last[inv.PID])
+		last[inv.PID] = b.EndCycle
+	}
+	assert.Contains(t, string(rec.text), " clk=dev dev_id=0 dev_start_cycle=")
+	assert.Contains(t, string(rec.text), " name=chip.run.runner_run.device_boundaries ")
+	assert.Contains(t, string(rec.text), " name=node.scheduler_loop ")
+}
+
+func TestNoDeviceSpans(t *testing.T) {
+	rec := record(t, mixed(4, func(c *Config) { c.DeviceSpans = false }))
+	assert.NotContains(t, string(rec.text), "clk=dev")
+	assert.Nil(t, rec.truth.Invocations[0].DeviceBlock)
+}
+
+func TestExtNamesRequests(t *testing.T) {
+	rec := record(t, mixed(4, func(c *Config) { c.Ext = true }))
+	byID := map[string]*Request{}
+	for _, r := range rec.reqs {
+		byID[r.ID] = r
+	}
+	prefills := 0
+	for _, r := range rec.records {
+		if !strings.HasPrefix(r.Name, "ext.atom.") {
+			continue
+		}
+		require.Zero(t, r.Inv+r.HID+uint64(r.Depth))
+		require.Equal(t, rec.procs[1].PID, r.PID)
+		id, ok := attr(&r, "request_id")
+		if !ok {
+			require.Equal(t, "ext.atom.decode", r.Name)
+			continue
+		}
+		req := byID[id.Str]
+		require.NotNil(t, req)
+		tp, ok := attr(&r, "traceparent")
+		require.True(t, ok)
+		require.Regexp(t, fmt.Sprintf("^00-%x-[0-9a-f]{16}-01$", req.TraceID), tp.Str)
+		require.True(t, slices.ContainsFunc(req.Sequences, func(q *Sequence) bool { return strings.Contains(tp.Str, fmt.Sprintf("-%x-", q.SpanID)) }))
+		if r.Name == "ext.atom.prefill" {
+			prefills++
+		}
+	}
+	runs := 0
+	for _, q := range rec.seqs {
+		runs += len(q.PrefillRuns)
+	}
+	assert.Equal(t, runs, prefills)
+	assert.NotContains(t, string(rec.text), "~\n", "nothing was cut")
+}
+
+func TestTimeScale(t *testing.T) {
+	slow, fast := record(t, mixed(4)), record(t, mixed(4, func(c *Config) { c.TimeScale = 0.01 }))
+	mean := func(rec *recording) (sum int64) {
+		for _, inv := range rec.invs {
+			sum += inv.Wall
+		}
+		return sum / int64(len(rec.invs))
+	}
+	// Steps also become smaller, since fewer requests wait for each.
+	assert.Less(t, mean(fast), mean(slow)/80)
+	assert.GreaterOrEqual(t, mean(fast), int64(30_000))
+}
+
+func TestLength(t *testing.T) {
+	cfg := mixed(4)
+	rec := record(t, cfg)
+	n, err := Length(cfg)
+	require.NoError(t, err)
+	assert.Equal(t, rec.at[len(rec.at)-1]-cfg.StartMono, n)
+	cfg.Requests = 0
+	_, err = Length(cfg)
+	require.Error(t, err)
+	cfg.Ranks = 0
+	cfg.Requests = 1
+	_, err = Length(cfg)
+	require.ErrorContains(t, err, "ranks 0")
+}
+
+func TestDurationEndsArrivals(t *testing.T) {
+	rec := record(t, mixed(4, func(c *Config) { c.Requests, c.Duration = 0, 2*time.Second }))
+	assert.InDelta(t, 120, len(rec.reqs), 40) // 60 a second
+	for _, r := range rec.reqs {
+		assert.LessOrEqual(t, r.Start-rec.sim.arrivals.first, int64(2*time.Second))
+	}
+}
+
+func TestStoppingEarly(t *testing.T) {
+	cfg := mixed(4)
+	cfg.Requests = 0 // no end
+	sim, err := New(cfg)
+	require.NoError(t, err)
+	n := 0
+	for range sim.Events() {
+		if n++; n == 10_000 {
+			break
+		}
+	}
+	assert.Equal(t, 10_000, n)
+}
+
+func BenchmarkSimulateAndFormat(b *testing.B) {
+	cfg := NewDefaultConfig()
+	cfg.Requests, cfg.Ranks, cfg.Rate, cfg.Batch = 0, 8, 500, 64
+	sim, err := New(cfg)
+	require.NoError(b, err)
+	f, err := logfmt.New(cfg.Generation, logfmt.Options{})
+	require.NoError(b, err)
+	var buf []byte
+	left := 0
+	b.ReportAllocs()
+	start := time.Now()
+	for e := range sim.Events() {
+		if e.Record == nil {
+			continue
+		}
+		if left == 0 && !b.Loop() {
+			break
+		}
+		buf = f.Append(buf[:0], e.Record)
+	}
+	b.ReportMetric(float64(b.N)/time.Since(start).Seconds(), "records/s")
+}
