@@ -16,7 +16,7 @@ UNIT_PKGS    := $(UNIT_MODULES:%=./%/...)
 # Modules that ship in the Collector: these have a floor for coverage.
 COMPONENTS   := $(filter-out cmd/% test,$(MODULES))
 
-BIN      := $(SRC_ROOT)/bin
+BIN      := bin
 PHASECOL := $(BIN)/phasecol
 DIST     := _build/phasecol
 CONFIGS  := $(sort $(wildcard config/*.yaml))
@@ -72,7 +72,7 @@ $(DIST)/main.go: builder-config.yaml $(GO_MODS) $(OCB)
 $(PHASECOL): $(DIST)/main.go $(LIB_SRC)
 	@echo 'compiling bin/phasecol (the first time: some 2,000 packages, minutes; later: seconds)' >&2
 	@mkdir -p $(@D)
-	@cd $(DIST) && GOWORK=off CGO_ENABLED=0 go build -v $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o $@ . 2>&1 | $(SRC_ROOT)/internal/tools/progress.sh
+	@cd $(DIST) && GOWORK=off CGO_ENABLED=0 go build -v $(BUILD_FLAGS) -ldflags '$(LDFLAGS)' -o $(SRC_ROOT)/$@ . 2>&1 | $(SRC_ROOT)/internal/tools/progress.sh
 	@touch $@
 
 # The commands need no builder; the workspace resolves the local modules.
@@ -106,7 +106,7 @@ test-unit: $(GOTESTSUM) ## Run the modules' own tests, with the race detector
 # cache knows of.
 .PHONY: test-e2e
 test-e2e: build $(GOTESTSUM) ## Run the end-to-end tests against bin/phasecol
-	PHASECOL_BIN=$(PHASECOL) $(GOTESTSUM) --format $(TEST_FORMAT) -- -count=1 -timeout $(E2E_TIMEOUT) ./test/...
+	PHASECOL_BIN=$(SRC_ROOT)/$(PHASECOL) $(GOTESTSUM) --format $(TEST_FORMAT) -- -count=1 -timeout $(E2E_TIMEOUT) ./test/...
 
 .PHONY: validate
 validate: $(PHASECOL) ## Check every config/*.yaml with the built binary
@@ -132,7 +132,7 @@ bench: $(BENCHSTAT) ## Run the benchmarks: BENCH=regexp COUNT=n, BASE=earlier be
 cover: ## Measure coverage; fails where a shipped module is under COVER_MIN (80) percent
 	@mkdir -p $(BIN)/cover
 	@fail=0; for m in $(COMPONENTS); do \
-	  p=$(BIN)/cover/$$(basename "$$m").out; \
+	  p=$(SRC_ROOT)/$(BIN)/cover/$$(basename "$$m").out; \
 	  (cd "$$m" && go test -coverpkg=./... -coverprofile="$$p.all" ./... >"$$p.log" 2>&1) || { cat "$$p.log"; exit 1; }; \
 	  grep -Ev '/generated_|/metadatatest/' "$$p.all" >"$$p"; \
 	  pct=$$(cd "$$m" && go tool cover -func="$$p" | awk 'END { sub("%", "", $$NF); print $$NF }'); \
