@@ -119,6 +119,7 @@ func (a *Assembler) NoteDrops(s *Scope, d Drops, now int64) {
 	for _, u := range p.runs {
 		u.lost = true
 	}
+	p.dropped = max(p.dropped, d.Mono)
 }
 
 // Add files one record of scope s, read at the wall time now (Unix ns). It
@@ -179,22 +180,34 @@ func (a *Assembler) addToInvocation(p *process, r *Record, now int64) {
 		a.stats.Records[OutcomeDuplicate]++
 		return
 	}
-	if v != nil && v.restarted(r) {
-		a.finishOpen(v, now)
-		v = nil
+	if v != nil {
+		v = a.splitOff(v, v.restartAt(r), now)
 	}
 	if v == nil {
-		v = a.newInvocation(p, r.Inv, now)
-		p.open[r.Inv] = v
-		a.open.push(v)
+		v = a.openInvocation(p, r, now)
 	}
 	a.count(r)
 	a.store(v, r)
 	v.touched = now
 	a.open.touch(v)
 	if root {
+		v = a.splitOff(v, v.strangers(), now)
 		a.close(v, now)
 	}
+}
+
+func (a *Assembler) openInvocation(p *process, r *Record, now int64) *invocation {
+	v := a.newInvocation(p, r.Inv, now)
+	if r.Device {
+		// What happened on the host was lost. It was printed by then.
+		v.born = r.Mono
+		if v.born == 0 {
+			v.born = p.progress
+		}
+	}
+	p.open[r.Inv] = v
+	a.open.push(v)
+	return v
 }
 
 // closes tells whether a depth-0 record ends invocation v: the runtime's own
@@ -206,27 +219,11 @@ func (a *Assembler) closes(v *invocation, r *Record) bool {
 	if v == nil || r.Name.structured {
 		return false
 	}
-	for i := range v.list {
+	for i := range v.list[:min(len(v.list), maxCandidates)] {
 		for _, prefix := range v.list[i].name.prefixes {
 			if prefix == r.Name {
 				return true
 			}
-		}
-	}
-	return false
-}
-
-// restarted reports that r cannot belong to v: a stage that occurs once began
-// anew after v's last host record, so the process counts again from there.
-func (v *invocation) restarted(r *Record) bool {
-	switch r.Name.role {
-	case roleOnce, roleRunnerRun:
-	default:
-		return false
-	}
-	for i := range v.list {
-		if v.list[i].name == r.Name && r.TS >= v.hostEnd {
-			return true
 		}
 	}
 	return false
@@ -272,6 +269,7 @@ func (a *Assembler) close(v *invocation, now int64) {
 	v.root = len(v.list) - 1
 	root := &v.list[v.root]
 	v.identity = ParseIdentity(v.attrs(root))
+	v.lost = v.lost || root.ts < v.proc.dropped
 	v.proc.learnDevice(v)
 	delete(v.proc.open, v.inv)
 	a.open.remove(v)
@@ -356,6 +354,7 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 	a.stats.HeldBytes += u.bytes() - before
 	u.start = min(u.start, r.TS)
 	u.end = max(u.end, r.End())
+	u.lost = u.lost || r.TS < p.dropped
 	u.noteTask(r.Name.role, r.Attrs)
 	u.touched = now
 	a.openRuns.touch(u)

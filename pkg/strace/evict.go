@@ -26,7 +26,7 @@ func (a *Assembler) evictOne(now int64) bool {
 	closing, waiting := a.oldestSettled()
 	switch {
 	case closing != nil:
-		a.release(closing, now)
+		a.release(closing.proc, now)
 	case a.open.oldest != nil && now-a.open.oldest.touched >= int64(a.cfg.Linger):
 		a.finishOpen(a.open.oldest, now)
 	case waiting != nil:
@@ -84,7 +84,7 @@ func (a *Assembler) evictProcess() {
 func (a *Assembler) dropProcess(p *process) {
 	now := p.used
 	for len(p.closing) > 0 {
-		a.release(p.closing[0], now)
+		a.release(p, now)
 	}
 	for _, v := range sortedOpen(p) {
 		a.finishOpen(v, now)

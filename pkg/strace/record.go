@@ -111,6 +111,8 @@ type Drops struct {
 	PID                                                  int32
 	New, Total                                           uint64
 	QueueFull, ClaimExhausted, OutputFailed, NotAdmitted uint64
+	// Mono is the report's own mono_ns; 0 when absent.
+	Mono int64
 }
 
 // Ready is a "[chip_process pid=P dev=D] ready" line.

@@ -252,6 +252,9 @@ func (s *Scanner) scanDrops(at int) Kind {
 	p.lit(" pid=")
 	pid, _ := p.uint(math.MaxInt32)
 	d := Drops{PID: int32(pid)}
+	if s.prefixes == 1 {
+		d.Mono = s.mono
+	}
 	for _, f := range [...]struct {
 		lit string
 		dst *uint64

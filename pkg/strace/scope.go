@@ -45,7 +45,10 @@ type process struct {
 	runs    map[uint64]*run
 	// progress is the latest host end printed: log time.
 	progress int64
-	used     int64
+	// dropped is when the runtime last reported losses, on its host clock:
+	// what began before may have lost records.
+	dropped int64
+	used    int64
 }
 
 func (s *Scope) process(pid int32, now int64) *process {
@@ -57,9 +60,12 @@ func (s *Scope) process(pid int32, now int64) *process {
 	return p
 }
 
+// maxDevices bounds the devices of one scope; a host has some sixteen.
+const maxDevices = 1024
+
 func (s *Scope) setDevice(p *process, dev int32) {
 	p.dev = dev
-	if i, found := slices.BinarySearch(s.devices, dev); !found {
+	if i, found := slices.BinarySearch(s.devices, dev); !found && len(s.devices) < maxDevices {
 		s.devices = slices.Insert(s.devices, i, dev)
 	}
 }

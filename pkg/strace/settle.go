@@ -38,7 +38,7 @@ func (a *Assembler) Flush(now int64) {
 	for _, s := range a.ordered {
 		for _, p := range s.ordered {
 			for len(p.closing) > 0 {
-				a.release(p.closing[0], now)
+				a.release(p, now)
 			}
 		}
 	}
@@ -71,15 +71,15 @@ func (a *Assembler) settleProcess(p *process, now int64) {
 		default:
 			return
 		}
-		a.release(v, now)
+		a.release(p, now)
 	}
 }
 
-// release takes v out of closing: into the run it belongs to, into the queue
-// for one, or out.
-func (a *Assembler) release(v *invocation, now int64) {
-	p := v.proc
-	p.closing = slices.DeleteFunc(p.closing, func(c *invocation) bool { return c == v })
+// release takes the first one out of p's closing: into the run it belongs to,
+// into the queue for one, or out.
+func (a *Assembler) release(p *process, now int64) {
+	v := p.closing[0]
+	p.closing = slices.Delete(p.closing, 0, 1)
 	if !v.isRun() {
 		a.emitSingle(v, now)
 		return
@@ -140,7 +140,7 @@ func (a *Assembler) freeInvocation(v *invocation) {
 	a.stats.HeldBytes -= v.bytes()
 	a.held--
 	v.reset()
-	if len(a.freeInvocations) < maxFree && cap(v.arena) <= maxFreeArena {
+	if len(a.freeInvocations) < maxFree && v.keepable() {
 		a.freeInvocations = append(a.freeInvocations, v)
 	}
 }
@@ -148,14 +148,19 @@ func (a *Assembler) freeInvocation(v *invocation) {
 func (a *Assembler) freeRun(u *run) {
 	a.stats.HeldBytes -= u.bytes()
 	u.reset()
-	if len(a.freeRuns) < maxFree && cap(u.arena) <= maxFreeArena {
+	if len(a.freeRuns) < maxFree && u.keepable() {
 		a.freeRuns = append(a.freeRuns, u)
 	}
 }
 
 const (
-	// maxFree bounds the units kept for reuse, maxFreeArena the size above
-	// which one is given back instead.
+	// maxFree bounds the units kept for reuse, maxFreeArena and maxFreeList the
+	// sizes above which one is given back instead.
 	maxFree      = 1024
 	maxFreeArena = 64 << 10
+	maxFreeList  = 512
 )
+
+func (rs *records) keepable() bool {
+	return cap(rs.arena) <= maxFreeArena && cap(rs.list) <= maxFreeList
+}

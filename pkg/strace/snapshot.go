@@ -83,6 +83,7 @@ func (e *encoder) process(p *process) {
 	e.int(int64(p.pid))
 	e.int(int64(p.dev))
 	e.int(p.progress)
+	e.int(p.dropped)
 	isParent := false
 	for _, parent := range p.scope.parents {
 		isParent = isParent || parent == p
@@ -125,6 +126,7 @@ func (e *encoder) records(rs *records) {
 func (e *encoder) invocation(v *invocation) {
 	e.uint(v.inv)
 	e.int(int64(v.root))
+	e.int(v.born)
 	e.bool(v.lost)
 	e.bool(v.external)
 	e.records(&v.records)
@@ -239,13 +241,13 @@ func (a *Assembler) decodeOpen(d *decoder, now int64) {
 
 func (a *Assembler) decodeProcess(d *decoder, s *Scope, now int64) {
 	pid, dev := int32(d.int()), int32(d.int())
-	progress, isParent := d.int(), d.bool()
+	progress, dropped, isParent := d.int(), d.int(), d.bool()
 	file := FileClock{Birth: d.int(), LastEnd: d.int(), Mtime: d.int()}
 	if d.err != nil {
 		return
 	}
 	p := s.process(pid, now)
-	p.progress, p.file = progress, file
+	p.progress, p.dropped, p.file = progress, dropped, file
 	if dev >= 0 {
 		s.setDevice(p, dev)
 	}
@@ -285,6 +287,7 @@ func (a *Assembler) decodeRecords(d *decoder, rs *records) {
 func (a *Assembler) decodeInvocation(d *decoder, p *process, now int64) *invocation {
 	v := a.newInvocation(p, d.uint(), now)
 	root := int(d.int())
+	v.born = d.int()
 	v.lost, v.external = d.bool(), d.bool()
 	a.decodeRecords(d, &v.records)
 	if root < -1 || root >= len(v.list) || len(v.list) == 0 {

@@ -40,6 +40,14 @@ func (rs *records) add(r *Record) *stored {
 	return &rs.list[len(rs.list)-1]
 }
 
+// copyOf adds a record of another list.
+func (rs *records) copyOf(r *stored, attrs []byte) {
+	c := *r
+	c.attrOff = uint32(len(rs.arena))
+	rs.arena = append(rs.arena, attrs...)
+	rs.list = append(rs.list, c)
+}
+
 func (rs *records) attrs(r *stored) []byte { return rs.arena[r.attrOff : r.attrOff+r.attrLen] }
 
 func (rs *records) bytes() int { return len(rs.list)*storedSize + len(rs.arena) }
@@ -87,6 +95,9 @@ type invocation struct {
 	root int
 	// hostEnd is the latest end on the host clock.
 	hostEnd int64
+	// born is when the first record was printed, on the host clock, where that
+	// is a device record; else 0.
+	born int64
 	// touched is the wall time (Unix ns) of the last record; since that of the
 	// last change of state.
 	touched, since int64
@@ -113,14 +124,17 @@ func (v *invocation) start() int64 {
 			start = r.ts
 		}
 	}
-	return max(start, 0)
+	if start < 0 {
+		return v.born
+	}
+	return start
 }
 
 func (v *invocation) end() int64 {
 	if v.root >= 0 {
 		return v.list[v.root].end()
 	}
-	return v.hostEnd
+	return max(v.hostEnd, v.born)
 }
 
 func (v *invocation) reset() {
