@@ -97,7 +97,7 @@ func (a *Assembler) NoteReady(s *Scope, r Ready, now int64) {
 func (a *Assembler) NoteSample(s *Scope, pid int32, mono, wall, now int64) {
 	c := &s.process(pid, now).clock
 	before := c.samples.jumps
-	c.samples.add(wall - mono)
+	c.samples.add(mono, wall-mono)
 	a.stats.ClockJumps += c.samples.jumps - before
 }
 
@@ -157,7 +157,7 @@ func (a *Assembler) sampleWallPrefix(p *process, r *Record) {
 	}
 	if wall, ok := parseWall(r.Wall, a.cfg.TimeZone); ok {
 		before := p.clock.samples.jumps
-		p.clock.samples.add(wall - r.End())
+		p.clock.samples.add(r.End(), wall-r.End())
 		a.stats.ClockJumps += p.clock.samples.jumps - before
 	}
 }

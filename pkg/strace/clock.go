@@ -58,8 +58,6 @@ const (
 	// maxAnchors bounds the anchors kept per process; the runtime prints one,
 	// and repeats it only after a failed write.
 	maxAnchors = 16
-	// maxSamples is the window of record samples.
-	maxSamples = 64
 )
 
 // HostClock is this machine's clock pair read together: wall = mono + Offset.
@@ -181,7 +179,9 @@ func (c *processClock) crossCheck(p *placement, ts, end int64, order []ClockSour
 			continue
 		}
 		q, ok := c.from(second, ts, end, host, file)
-		if !ok {
+		// A few lines may all have been stamped late; that is no jump.
+		late := second == ClockRecord && c.samples.n < jumpRun && q.offset > p.offset
+		if !ok || late {
 			continue
 		}
 		gap := abs(p.offset - q.offset)
@@ -209,67 +209,4 @@ func abs(v int64) int64 {
 		return -v
 	}
 	return v
-}
-
-// sampleWindow keeps the last samples of wall-minus-monotonic taken from
-// lines. A line is stamped at or after its emission, so every sample is too
-// large by its delay, and the smallest is the best.
-type sampleWindow struct {
-	ring  [maxSamples]int64
-	n     int // filled
-	next  int
-	above int // consecutive samples far above the window's minimum
-	// jumps counts steps of the wall clock seen in the samples.
-	jumps uint64
-}
-
-// jumpRun is how many samples in a row must lie above the minimum by jumpMin
-// before it is a step and not a burst of late lines.
-const jumpRun = 8
-
-func (w *sampleWindow) add(offset int64) {
-	if w.n > 0 {
-		low := w.min()
-		switch {
-		case offset < low-jumpMin:
-			// Nothing is stamped before it is written: the wall clock went back.
-			w.jumps++
-			w.n, w.next, w.above = 0, 0, 0
-		case offset > low+jumpMin:
-			w.above++
-			if w.above == jumpRun {
-				w.jumps++
-				w.keepLast(jumpRun - 1)
-			}
-		default:
-			w.above = 0
-		}
-	}
-	w.ring[w.next] = offset
-	w.next = (w.next + 1) % maxSamples
-	w.n = min(w.n+1, maxSamples)
-}
-
-// keepLast forgets all but the newest k samples: those from behind the step.
-func (w *sampleWindow) keepLast(k int) {
-	var last [jumpRun]int64
-	for i := range k {
-		last[i] = w.ring[(w.next-k+i+maxSamples)%maxSamples]
-	}
-	copy(w.ring[:], last[:k])
-	w.n, w.next, w.above = k, k, 0
-}
-
-func (w *sampleWindow) min() int64 { return slices.Min(w.ring[:w.n]) }
-
-// estimate returns the tightest sample, and as its error the spread between it
-// and the window's median, at least the stamp's own resolution.
-func (w *sampleWindow) estimate() (offset, spread int64, ok bool) {
-	if w.n == 0 {
-		return 0, 0, false
-	}
-	sorted := w.ring
-	s := sorted[:w.n]
-	slices.Sort(s)
-	return s[0], max(s[len(s)/2]-s[0], int64(time.Microsecond)), true
 }

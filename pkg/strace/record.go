@@ -63,9 +63,13 @@ func (o Outcome) String() string {
 	}
 }
 
-// MaxTS bounds ts, dur and their sum, in nanoseconds: 146 years of uptime.
-// Beyond it wall times could overflow, so such records are malformed.
-const MaxTS = int64(1) << 62
+// MaxTS bounds ts, dur and their sum, in nanoseconds: 36 years of uptime.
+// Beyond it the sum of a host time, a device time and an offset to the wall
+// clock could overflow, so such records are malformed.
+const MaxTS = int64(1) << 60
+
+// maxWall bounds an anchor's wall time: the year 2116.
+const maxWall = int64(1) << 62
 
 // Record is one [STRACE] line of grammar v1. Attrs aliases the scanned line:
 // copy it before the line is reused.

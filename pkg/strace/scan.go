@@ -237,7 +237,7 @@ func (s *Scanner) scanAnchor(at int) Kind {
 	p.lit(" mono_ns=")
 	mono, _ := p.uint(uint64(MaxTS))
 	p.lit(" wall_ns=")
-	wall, _ := p.uint(uint64(MaxTS))
+	wall, _ := p.uint(uint64(maxWall))
 	p.closeBody(s.terminated)
 	if kind := s.finish(&p, at, version); kind != KindNone {
 		return kind

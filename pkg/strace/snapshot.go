@@ -258,7 +258,7 @@ func (a *Assembler) decodeProcess(d *decoder, s *Scope, now int64) {
 		p.clock.addAnchor(Anchor{PID: pid, Mono: d.int(), Wall: d.int()})
 	}
 	for range min(d.count(), maxSamples) {
-		p.clock.samples.add(d.int())
+		p.clock.samples.put(d.int())
 	}
 }
 
