@@ -115,13 +115,13 @@ func (a *archiver) backups() ([]string, error) {
 
 // compressFile replaces path by path.gz; at any moment one of both is whole.
 func compressFile(ctx context.Context, path string) (err error) {
-	in, err := os.Open(path) //nolint:gosec // A name that backups listed.
+	in, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("compressing: %w", err)
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
 	temporary := path + gzipExt + ".tmp"
-	out, err := os.Create(temporary) //nolint:gosec // Next to the file it is made of.
+	out, err := os.Create(temporary)
 	if err != nil {
 		return fmt.Errorf("compressing: %w", err)
 	}

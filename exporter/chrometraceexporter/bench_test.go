@@ -24,8 +24,8 @@ func chipBatch(invocations int) ptrace.Traces {
 			"service.name": "simpler", "host.name": "node-17", "process.pid": int64(16000 + rank), "hw.id": string(rune('0' + rank)), "hw.type": "npu",
 		})
 		for i := range invocations {
-			trace := uint64(rank*invocations + i + 1) //nolint:gosec // Small.
-			at := uint64(i) * 40_000_000              //nolint:gosec // Small.
+			trace := uint64(rank*invocations + i + 1)
+			at := uint64(i) * 40_000_000
 			addInvocation(ss, int64(16000+rank), trace, trace*100, 0, at)
 			for n := range uint64(4) {
 				addSpan(ss, want{

@@ -233,7 +233,7 @@ func flowProblems(events []traceEvent) []string {
 	for i := range events {
 		if e := &events[i]; e.Ph == "X" {
 			lane := [2]int64{e.PID, e.TID}
-			slicesOf[lane] = append(slicesOf[lane], interval{uint64(e.at()), uint64(e.end())}) //nolint:gosec // After 1970.
+			slicesOf[lane] = append(slicesOf[lane], interval{uint64(e.at()), uint64(e.end())})
 		}
 	}
 	for i := range events {
@@ -253,7 +253,7 @@ func flowProblems(events []traceEvent) []string {
 			found = append(found, fmt.Sprintf("flow %s has two %s", e.ID, e.Ph))
 		}
 		side[string(e.ID)] = e
-		at := uint64(e.at()) //nolint:gosec // After 1970.
+		at := uint64(e.at())
 		if !slices.ContainsFunc(slicesOf[[2]int64{e.PID, e.TID}], func(x interval) bool { return x.start <= at && at <= x.end }) {
 			found = append(found, fmt.Sprintf("flow %s: no slice for %s at %d on %d/%d", e.ID, e.Ph, e.at(), e.PID, e.TID))
 		}

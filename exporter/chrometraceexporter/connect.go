@@ -102,7 +102,8 @@ func (t *timeline) follow(n *node, from func() (endpoint, bool)) {
 		if !toHostRun(link) {
 			continue
 		}
-		if followed++; followed > maxLinks {
+		followed++
+		if followed > maxLinks {
 			t.tally.unresolved[unresolvedLimit]++
 			continue
 		}

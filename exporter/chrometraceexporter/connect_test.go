@@ -24,7 +24,7 @@ func asyncText(events []traceEvent) []string {
 		id := string(e.ID)
 		switch e.Ph {
 		case "b":
-			out = append(out, fmt.Sprintf("%d%*s%s +%d", e.PID, 1+depth[id], "", e.Name, uint64(e.at())-base)) //nolint:gosec // After base.
+			out = append(out, fmt.Sprintf("%d%*s%s +%d", e.PID, 1+depth[id], "", e.Name, uint64(e.at())-base))
 			depth[id]++
 		case "n":
 			out = append(out, fmt.Sprintf("%d%*s! %s", e.PID, 1+depth[id], "", e.Name))
@@ -224,7 +224,7 @@ func TestUnresolvedFlows(t *testing.T) {
 		r := startExporter(t)
 		runs := make([][2]uint64, maxLinks+7)
 		for i := range runs {
-			runs[i] = [2]uint64{1, uint64(i + 1)} //nolint:gosec // Small.
+			runs[i] = [2]uint64{1, uint64(i + 1)}
 		}
 		r.send(t, requestTrace(7, 0, runs...))
 		assert.EqualValues(t, 7, r.counter(t, "flows_unresolved", unresolvedLimit))

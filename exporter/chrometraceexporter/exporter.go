@@ -67,8 +67,8 @@ func newTraceExporter(cfg *Config, set component.TelemetrySettings) (*traceExpor
 }
 
 // start makes the live file; a folder that cannot be written to fails here.
-func (e *traceExporter) start(context.Context, component.Host) error {
-	if err := os.MkdirAll(e.cfg.Directory, 0o755); err != nil { //nolint:gosec // A trace is for the people on the host to read.
+func (e *traceExporter) start(ctx context.Context, _ component.Host) error {
+	if err := os.MkdirAll(e.cfg.Directory, 0o755); err != nil { //nolint:gosec // a trace is for the people on the host to read
 		return fmt.Errorf("making the directory for trace files: %w", err)
 	}
 	e.mu.Lock()
@@ -94,7 +94,8 @@ func (e *traceExporter) start(context.Context, component.Host) error {
 		removed:    e.stats.backupsRemoved,
 		failed:     e.fail,
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	// The collector's context ends with the start.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	e.cancel = cancel
 	e.wg.Go(func() { e.archive.run(ctx) })
 	e.wg.Go(func() { e.flushLoop(ctx) })

@@ -37,7 +37,7 @@ type storage interface {
 }
 
 func openFile(path string) (storage, error) {
-	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644) //nolint:gosec // A trace is for the people on the host to read.
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644) //nolint:gosec // a trace is for the people on the host to read
 }
 
 // traceFile is the live file. Not safe for concurrent use.
@@ -225,7 +225,7 @@ func leftover(path string, now time.Time) (bool, error) {
 		return false, fmt.Errorf("looking for an earlier trace file: %w", err)
 	}
 	if info.Size() <= int64(len(opening+closing)) {
-		if err := os.Remove(path); err != nil {
+		if err = os.Remove(path); err != nil {
 			return false, fmt.Errorf("removing empty trace file: %w", err)
 		}
 		return false, nil

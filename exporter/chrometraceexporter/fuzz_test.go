@@ -56,7 +56,7 @@ func messy(rnd *rand.Rand, n int) ptrace.Traces {
 			}
 			span.SetStartTimestamp(pcommon.Timestamp(start))
 			span.SetEndTimestamp(pcommon.Timestamp(end))
-			span.SetKind(ptrace.SpanKind(rnd.IntN(7))) //nolint:gosec // Small.
+			span.SetKind(ptrace.SpanKind(rnd.IntN(7)))
 			attrs := span.Attributes()
 			if rnd.IntN(3) > 0 {
 				attrs.PutInt("thread.id", int64(rnd.IntN(4)))
@@ -89,10 +89,10 @@ func messy(rnd *rand.Rand, n int) ptrace.Traces {
 // Whatever comes, each file obeys the rules, and every span is drawn or counted.
 func FuzzMessySpans(f *testing.F) {
 	for seed := range uint64(8) {
-		f.Add(seed, uint8(seed*30), uint8(seed%3)) //nolint:gosec // Small.
+		f.Add(seed, uint8(seed*30), uint8(seed%3))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, size, slots uint8) {
-		rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // No secret.
+		rnd := rand.New(rand.NewPCG(seed, 1))
 		r := startExporter(t, func(c *Config) {
 			c.Lanes.MaxSlots, c.Lanes.MaxTraces, c.Lanes.FlowMemory = 1+int(slots), 1+int(slots), 1+int(slots)
 			c.Lanes.MaxThreads = 10
@@ -132,7 +132,7 @@ func FuzzDecodedRequests(f *testing.F) {
 
 func TestTenThousandMessySpans(t *testing.T) {
 	r := startExporter(t, func(c *Config) { c.Rotation.MaxMegabytes, c.Rotation.MaxBackups = 1, 0 })
-	td := messy(rand.New(rand.NewPCG(1, 2)), 10_000) //nolint:gosec // No secret.
+	td := messy(rand.New(rand.NewPCG(1, 2)), 10_000)
 	r.send(t, td)
 	r.tick()
 	files := allFiles(t, r.dir)

@@ -29,7 +29,7 @@ func sumOf(t *testing.T, telemetry *componenttest.Telemetry, name string, reason
 			case metricdata.Histogram[float64]:
 				var n int64
 				for _, p := range data.DataPoints {
-					n += int64(p.Count) //nolint:gosec // A test has few.
+					n += int64(p.Count)
 				}
 				return n
 			}

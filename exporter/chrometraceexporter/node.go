@@ -135,7 +135,7 @@ func (b *batch) reset() {
 
 func (b *batch) add(n node) {
 	n.parent, n.firstChild, n.last, n.nextSibling, n.above = none, none, none, none, none
-	i := int32(len(b.nodes)) //nolint:gosec // A request has far fewer spans.
+	i := int32(len(b.nodes))
 	n.top = i
 	n.size = 1
 	b.nodes = append(b.nodes, n)
@@ -157,7 +157,7 @@ func (b *batch) link() {
 		}
 	}
 	for i := range b.nodes {
-		b.measure(int32(i)) //nolint:gosec // See add.
+		b.measure(int32(i))
 	}
 }
 
@@ -165,7 +165,7 @@ func (b *batch) link() {
 // broken producer sends, count as deep as the batch is large.
 func (b *batch) measure(i int32) {
 	var depth int32
-	limit := int32(len(b.nodes)) //nolint:gosec // See add.
+	limit := int32(len(b.nodes))
 	at := i
 	for ; b.nodes[at].parent != none && b.nodes[at].deep == 0 && depth < limit; depth++ {
 		at = b.nodes[at].parent
@@ -182,7 +182,7 @@ func (b *batch) measure(i int32) {
 // inside; else it is the top of a tree of its own. Tops end up sorted by start.
 func (b *batch) nest() {
 	for i := range b.nodes {
-		b.order = append(b.order, int32(i)) //nolint:gosec // See add.
+		b.order = append(b.order, int32(i))
 	}
 	slices.SortFunc(b.order, func(x, y int32) int {
 		l, r := &b.nodes[x], &b.nodes[y]

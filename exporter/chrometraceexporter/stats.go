@@ -16,17 +16,20 @@ import (
 // stats is the exporter's own telemetry.
 type stats struct {
 	builder *metadata.TelemetryBuilder
+	// ctx is of nobody: what is counted belongs to no request, since one write
+	// holds many.
+	ctx context.Context
 }
 
 func newStats(builder *metadata.TelemetryBuilder) *stats {
-	return &stats{builder: builder}
+	return &stats{builder: builder, ctx: context.Background()}
 }
 
 func (s *stats) close() { s.builder.Shutdown() }
 
 // drawn adds what a batch led to, and empties the tally for the next.
 func (s *stats) drawn(t *tally, lanes int) {
-	ctx := context.Background()
+	ctx := s.ctx
 	s.builder.ExporterChrometraceLanes.Record(ctx, int64(lanes))
 	add(ctx, s.builder.ExporterChrometraceSpansWritten, &t.spans)
 	add(ctx, s.builder.ExporterChrometraceSpansOverflowed, &t.overflowed)
@@ -57,19 +60,19 @@ func withReason(reason string) metric.MeasurementOption {
 }
 
 func (s *stats) flushed(bytes int, took time.Duration) {
-	ctx := context.Background()
+	ctx := s.ctx
 	s.builder.ExporterChrometraceBytesWritten.Add(ctx, int64(bytes))
 	s.builder.ExporterChrometraceFlushDuration.Record(ctx, took.Seconds())
 }
 
 func (s *stats) rotated(reason string) {
-	s.builder.ExporterChrometraceFilesRotated.Add(context.Background(), 1, withReason(reason))
+	s.builder.ExporterChrometraceFilesRotated.Add(s.ctx, 1, withReason(reason))
 }
 
 func (s *stats) backupsRemoved(files int) {
-	s.builder.ExporterChrometraceBackupsRemoved.Add(context.Background(), int64(files))
+	s.builder.ExporterChrometraceBackupsRemoved.Add(s.ctx, int64(files))
 }
 
 func (s *stats) failed(operation string) {
-	s.builder.ExporterChrometraceFileErrors.Add(context.Background(), 1, withReason(operation))
+	s.builder.ExporterChrometraceFileErrors.Add(s.ctx, 1, withReason(operation))
 }

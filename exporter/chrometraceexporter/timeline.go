@@ -31,11 +31,12 @@ type timeline struct {
 	flows *flowMemory
 	batch batch
 
-	// traces are the asynchronous tracks of recent traces; forgotten counts
-	// those that left, which keeps ids of tracks apart.
+	// traces are the asynchronous tracks of recent traces.
 	traces    map[pcommon.TraceID]*track
 	traceRing ring[pcommon.TraceID]
-	forgotten uint64
+	// generation rises with every asynchronous track made, so that no two have
+	// one id, be they of one trace.
+	generation uint64
 
 	asyncNames map[string]struct{}
 	lastFlow   uint64
@@ -138,7 +139,7 @@ func (t *timeline) onThread(n *node) bool {
 	return !async
 }
 
-func (t *timeline) thread(n *node) *track {
+func (*timeline) thread(n *node) *track {
 	key := threadKey{kind: kindThread, tid: n.threadID}
 	if n.device {
 		// One device belongs to the whole process, whoever launched on it.
@@ -197,9 +198,8 @@ func (t *timeline) traceTrack(n *node) *track {
 	if !ok {
 		if old, full := t.traceRing.push(id); full {
 			delete(t.traces, old)
-			t.forgotten++
 		}
-		tr = &track{proc: n.proc, key: threadKey{kind: kindAsync}, id: traceNumber(id, t.forgotten), rootStart: rank}
+		tr = &track{proc: n.proc, key: threadKey{kind: kindAsync}, id: t.asyncID(id), rootStart: rank}
 		t.traces[id] = tr
 		return tr
 	}
@@ -207,6 +207,11 @@ func (t *timeline) traceTrack(n *node) *track {
 		tr.proc, tr.rootStart = n.proc, rank
 	}
 	return tr
+}
+
+func (t *timeline) asyncID(trace pcommon.TraceID) uint64 {
+	t.generation++
+	return traceNumber(trace, t.generation)
 }
 
 // place finds a lane for the tree under top and draws it there.
@@ -217,8 +222,7 @@ func (t *timeline) place(top int32) {
 	t.tally.spans += int64(n.size)
 	if l == nil {
 		t.tally.overflowed += int64(n.size)
-		t.forgotten++
-		l = &lane{address: asyncAddress(n.track.proc.pid, traceNumber(n.span.TraceID(), t.forgotten))}
+		l = &lane{address: asyncAddress(n.track.proc.pid, t.asyncID(n.span.TraceID()))}
 		t.drawAsync(top, l)
 		return
 	}
@@ -287,7 +291,7 @@ func (t *timeline) openLane(tr *track, slot int) *lane {
 	if tr.key.kind == kindAsync {
 		l.strictEdges = true
 		// Far apart, so that no two traces' lanes meet by counting up.
-		l.id = tr.id ^ uint64(slot)*0x9e3779b97f4a7c15 //nolint:gosec // A slot is small and not negative.
+		l.id = tr.id ^ uint64(slot)*0x9e3779b97f4a7c15
 		l.address = asyncAddress(tr.proc.pid, l.id)
 		return l
 	}
@@ -351,7 +355,6 @@ func (t *timeline) forget() {
 		return
 	}
 	t.cleaned = number
-	t.forgotten += uint64(len(t.traces))
 	clear(t.traces)
 	t.traceRing.reset()
 	// A process without a span in two whole files is gone.

@@ -79,8 +79,7 @@ func asyncAddress(pid uint32, id uint64) []byte {
 	return append(b, '"')
 }
 
-// traceNumber makes the id of a trace's first asynchronous lane. generation
-// tells apart two tracks of one trace, should the first have been forgotten.
+// traceNumber makes the id of an asynchronous track's first lane.
 func traceNumber(trace pcommon.TraceID, generation uint64) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(trace[:])
