@@ -7,34 +7,54 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/consumer"
-	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor"
+	"go.uber.org/zap"
 
 	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/engine"
+	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/hold"
+	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/index"
+	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/join"
 	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/phases"
-	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/request"
 )
 
+// maxGroups bounds the join groups: a gateway sees one for each pod or host.
+const maxGroups = 4096
+
+// maxFuture is how far ahead of this host's clock a host run may end and still
+// be believed: one wrong year must not push all others out of the index.
+const maxFuture = time.Hour
+
 // phaseProcessor derives phases. Host spans leave in the call that brought
-// them; its error is theirs.
+// them, and its error is theirs. Request spans are held until their request is
+// whole; see release.go for how they leave.
 type phaseProcessor struct {
 	cfg     *Config
 	next    consumer.Traces
+	logger  *zap.Logger
 	tables  []*engine.Table
 	ident   *phases.Identifier
 	pieces  *phases.Pieces
+	held    *hold.Store
 	tel     *telemetry
 	batches sync.Pool
 	now     func() time.Time
 
-	// mu guards history.
+	// mu guards history, joiner and what it joins with. It is never held while
+	// calling anything else.
 	mu      sync.Mutex
 	history *phases.History
+	joiner  *join.Joiner
+
+	releaser
+	// hostSeen counts calls with host spans: without new ones no request can
+	// have become ready.
+	hostSeen atomic.Uint64
 }
 
 func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*phaseProcessor, error) {
@@ -46,18 +66,50 @@ func newProcessor(set processor.Settings, cfg *Config, next consumer.Traces) (*p
 	if err != nil {
 		return nil, err
 	}
-	tel, err := newTelemetry(set.TelemetrySettings)
+	callables, err := join.NewCallables(cfg.Callable.Names, cfg.MaxProcesses)
 	if err != nil {
-		return nil, fmt.Errorf("making the telemetry: %w", err)
+		return nil, err
+	}
+	held, err := hold.New(cfg.Join.MaxRequests, cfg.Join.MaxRequestSpans, cfg.Join.Wait)
+	if err != nil {
+		return nil, err
+	}
+	embed := cfg.Join.Embed
+	if !cfg.Join.Enabled {
+		embed = 0
 	}
 	p := &phaseProcessor{
-		cfg: cfg, next: next, tables: tables, history: history, tel: tel,
+		cfg: cfg, next: next, logger: set.Logger, tables: tables, history: history, held: held,
 		ident:  phases.NewIdentifier(cfg.Join.GroupBy),
 		pieces: phases.NewPieces(cfg.Join.MaxPieceSpans),
 		now:    time.Now,
+		joiner: &join.Joiner{
+			Settings: join.Settings{
+				RemoteClockError: cfg.Join.RemoteClockError.Seconds(),
+				MaxLinks:         cfg.Join.MaxLinks,
+				Embed:            embed,
+			},
+			Index: index.New(index.Settings{
+				MaxRuns: cfg.Join.MaxRuns, MaxGroups: maxGroups, Retention: cfg.Join.Retention.Nanoseconds(),
+			}),
+			Callables: callables,
+			Bodies:    join.NewBodies(embed, cfg.Join.MaxEmbedSpans),
+		},
 	}
 	p.batches.New = func() any { return phases.NewBatch(p.pieces) }
+	if p.tel, err = newTelemetry(set.TelemetrySettings, p.sizes); err != nil {
+		return nil, fmt.Errorf("making the telemetry: %w", err)
+	}
 	return p, nil
+}
+
+// sizes reports the stores for the gauges.
+func (p *phaseProcessor) sizes() (s storeSizes) {
+	s.requests, s.requestSpans = p.held.Size()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.runs, s.groups = p.joiner.Index.Runs(), p.joiner.Index.Groups()
+	return s
 }
 
 // Capabilities says that spans are changed in place.
@@ -65,106 +117,137 @@ func (*phaseProcessor) Capabilities() consumer.Capabilities {
 	return consumer.Capabilities{MutatesData: true}
 }
 
-// Start does nothing.
-func (*phaseProcessor) Start(context.Context, component.Host) error { return nil }
+// Start begins to let held requests go.
+func (p *phaseProcessor) Start(context.Context, component.Host) error {
+	p.startReleasing()
+	return nil
+}
 
-// Shutdown does nothing.
-func (p *phaseProcessor) Shutdown(context.Context) error {
+// Shutdown lets go of everything that is held.
+func (p *phaseProcessor) Shutdown(ctx context.Context) error {
+	p.stopReleasing()
+	p.flush(ctx)
 	p.tel.shutdown()
 	return nil
 }
 
-// ConsumeTraces gives the spans of td their phases and passes them on.
+// ConsumeTraces gives the spans of td their phases and passes them on, all but
+// request spans that have to wait. When it fails, nothing of td was kept and td
+// holds all its spans again.
 func (p *phaseProcessor) ConsumeTraces(ctx context.Context, td ptrace.Traces) error {
 	batch := p.batches.Get().(*phases.Batch)
 	defer func() {
 		batch.Reset()
 		p.batches.Put(batch)
 	}()
-	requests := make(map[pcommon.TraceID][]request.Span)
-	others := p.sort(td, batch, requests)
+	var requests hold.Taker
+	others := p.sort(td, batch, &requests)
 	p.hostPhases(ctx, batch)
-	for id, spans := range requests {
-		t := request.Build(id, spans)
-		t.Check(p.cfg.Contract.Tolerance.Nanoseconds())
-		t.Write()
-		t.CopyToRepeats()
-	}
-	p.tel.spans(ctx, batch.Len(), 0, others)
-	return p.next.ConsumeTraces(ctx, td)
-}
+	p.tel.spans(ctx, batch.Len(), requests.Spans, others)
 
-// sort tells host spans, request spans and others apart.
-func (p *phaseProcessor) sort(td ptrace.Traces, batch *phases.Batch, requests map[pcommon.TraceID][]request.Span) (others int) {
-	for _, rs := range td.ResourceSpans().All() {
-		tables := p.tablesFor(rs.Resource())
-		proc := int32(len(batch.Procs)) //nolint:gosec // bounded by the call
-		known := false
-		for _, ss := range rs.ScopeSpans().All() {
-			for _, span := range ss.Spans().All() {
-				if batch.Add(proc, span) {
-					if !known {
-						batch.AddProc(p.ident.Proc(rs.Resource()))
-						known = true
-					}
-					continue
-				}
-				t, role := roleOf(tables, span.Name())
-				if role == engine.RoleNone {
-					others++
-					continue
-				}
-				requests[span.TraceID()] = append(requests[span.TraceID()], request.Span{Span: span, Table: t, Role: role})
-			}
+	direct := len(requests.Entries) > 0 && p.cfg.Join.Wait == 0
+	if len(requests.Entries) > 0 && !direct {
+		ok, err := p.makeRoom(ctx, len(requests.Entries), requests.Spans)
+		if err != nil {
+			requests.Restore(td)
+			return err
+		}
+		direct = !ok
+	}
+	if direct {
+		p.finish(ctx, requests.Entries, td, releaseDirect)
+		return p.next.ConsumeTraces(ctx, td)
+	}
+	if batch.Len()+others > 0 || len(requests.Entries) == 0 {
+		if err := p.next.ConsumeTraces(ctx, td); err != nil {
+			p.held.Cancel(len(requests.Entries), requests.Spans)
+			requests.Restore(td)
+			return err
 		}
 	}
-	return others
+	if len(requests.Entries) > 0 {
+		p.held.Add(requests.Entries, p.now())
+	}
+	return nil
 }
 
+// hostPhases works out the host side of a call and remembers its runs.
 func (p *phaseProcessor) hostPhases(ctx context.Context, batch *phases.Batch) {
 	if batch.Len() == 0 {
 		return
 	}
-	batch.Build(p.now().UnixNano())
-	p.mu.Lock()
-	for i := range batch.Invs {
-		v := &batch.Invs[i]
-		p.history.Fill(v, &batch.Procs[v.Proc])
-	}
-	p.mu.Unlock()
+	now := p.now()
+	batch.Build(now.UnixNano())
+	wanted := p.remember(batch, now)
 	for i := range batch.Invs {
 		batch.Invs[i].Write()
 	}
 	batch.WriteSteps()
-	p.tel.host(ctx, len(batch.Invs), len(batch.Steps))
+	p.keepBodies(batch, wanted)
+	p.hostSeen.Add(1)
+	p.tel.host(ctx, batch)
 }
 
-// tablesFor are the tables that serve a resource's service.
-func (p *phaseProcessor) tablesFor(res pcommon.Resource) []*engine.Table {
-	service := ""
-	if v, ok := res.Attributes().Get("service.name"); ok {
-		service = v.AsString()
-	}
-	for i, t := range p.tables {
-		if t.Serves(service) {
+// remember puts the call's runs into the stores, under the one lock that the
+// host side takes. It returns the invocations whose spans are to be kept.
+func (p *phaseProcessor) remember(batch *phases.Batch, now time.Time) (wanted []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range batch.Invs {
+		v := &batch.Invs[i]
+		proc := &batch.Procs[v.Proc]
+		if v.Past || v.Bad {
 			continue
 		}
-		out := append([]*engine.Table(nil), p.tables[:i]...)
-		for _, t := range p.tables[i+1:] {
-			if t.Serves(service) {
-				out = append(out, t)
-			}
+		p.history.Fill(v, proc)
+		fresh := p.addRun(batch, v, now)
+		v.Callable = p.joiner.Callables.Name(proc.Key, v.HID, fresh)
+		if fresh && p.joiner.Bodies.Wants(v, proc) {
+			wanted = append(wanted, i)
 		}
-		return out
 	}
-	return p.tables
+	if !p.cfg.Join.Enabled {
+		return nil
+	}
+	for i := range batch.Steps {
+		if s := &batch.Steps[i]; !s.Past && !s.Bad && s.Host.End <= now.Add(maxFuture).UnixNano() {
+			p.joiner.Index.AddStep(&batch.Procs[s.Proc], s.ID, s.Host)
+		}
+	}
+	for i := range batch.Exts {
+		e := &batch.Exts[i]
+		p.joiner.Index.AddExt(&batch.Procs[e.Proc], e)
+	}
+	return wanted
 }
 
-func roleOf(tables []*engine.Table, name string) (*engine.Table, engine.Role) {
-	for _, t := range tables {
-		if role := t.Role(name); role != engine.RoleNone {
-			return t, role
-		}
+// addRun puts one run into the index and says whether it was new.
+func (p *phaseProcessor) addRun(batch *phases.Batch, v *phases.Invocation, now time.Time) bool {
+	if !p.cfg.Join.Enabled {
+		return true
 	}
-	return nil, engine.RoleNone
+	if v.Host.End > now.Add(maxFuture).UnixNano() {
+		return false
+	}
+	proc := &batch.Procs[v.Proc]
+	r := index.Run{
+		Trace: v.Trace, ID: v.ID, Host: v.Host, Device: v.Device,
+		Err: v.ClockErr, Proc: proc.Key, HID: v.HID,
+	}
+	r.Step, r.StepProc = batch.StepOf(v)
+	return p.joiner.Index.AddRun(proc, r, now.UnixNano())
+}
+
+// keepBodies copies the spans of the wanted invocations, outside of the lock.
+func (p *phaseProcessor) keepBodies(batch *phases.Batch, wanted []int) {
+	if len(wanted) == 0 {
+		return
+	}
+	bodies := batch.Bodies(wanted)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, k := range wanted {
+		v := &batch.Invs[k]
+		p.joiner.Bodies.Put(v, &batch.Procs[v.Proc], bodies[i], v.Size())
+	}
 }

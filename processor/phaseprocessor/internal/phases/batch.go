@@ -38,8 +38,10 @@ type Batch struct {
 	byID     map[uint64]int32
 	invOf    []int32
 	pieces   *Pieces
-	ranks    []rank
-	path     []int32
+	// resources are those of Procs, as they are in the call.
+	resources []pcommon.Resource
+	ranks     []rank
+	path      []int32
 }
 
 // Ext is a span of an external producer that names a request.
@@ -73,18 +75,56 @@ func (b *Batch) Reset() {
 	clear(b.Steps)
 	clear(b.Exts)
 	clear(b.Procs)
+	clear(b.resources)
+	b.resources = b.resources[:0]
 	clear(b.clusters)
 	clear(b.byID)
 	b.Procs, b.Invs, b.Steps, b.Exts = b.Procs[:0], b.Invs[:0], b.Steps[:0], b.Exts[:0]
 	b.nodes, b.infos, b.sizes, b.of = b.nodes[:0], b.infos[:0], b.sizes[:0], b.of[:0]
 }
 
+// Bodies copies the spans of the invocations chosen, by their place in Invs,
+// each set below a copy of its resource. They come in the order of chosen.
+func (b *Batch) Bodies(chosen []int) []ptrace.ResourceSpans {
+	out := make([]ptrace.ResourceSpans, len(chosen))
+	roots := make(map[int32]ptrace.SpanSlice, len(chosen))
+	for i, k := range chosen {
+		v := &b.Invs[k]
+		out[i] = ptrace.NewResourceSpans()
+		b.resources[v.Proc].CopyTo(out[i].Resource())
+		spans := out[i].ScopeSpans().AppendEmpty().Spans()
+		spans.EnsureCapacity(v.Size())
+		roots[v.node] = spans
+	}
+	for i := range b.nodes {
+		n := &b.nodes[i]
+		if n.past || n.dupOf != none || !n.chip {
+			continue
+		}
+		if spans, ok := roots[n.root]; ok {
+			n.span.CopyTo(spans.AppendEmpty())
+		}
+	}
+	return out
+}
+
+// StepOf is the <level>.run above an invocation and the process that scheduled
+// it; empty when there is none.
+func (b *Batch) StepOf(v *Invocation) (id pcommon.SpanID, proc uint64) {
+	if v.Run == none {
+		return id, 0
+	}
+	n := &b.nodes[v.Run]
+	return n.id, b.Procs[n.proc].Key
+}
+
 // Len is the number of host spans added since Reset.
 func (b *Batch) Len() int { return len(b.nodes) }
 
 // AddProc starts the spans of one resource; the index goes to Add.
-func (b *Batch) AddProc(p Proc) int32 {
+func (b *Batch) AddProc(p Proc, res pcommon.Resource) int32 {
 	b.Procs = append(b.Procs, p)
+	b.resources = append(b.resources, res)
 	return int32(len(b.Procs) - 1) //nolint:gosec // bounded by the batch
 }
 
@@ -185,7 +225,7 @@ func (b *Batch) recall(trace pcommon.TraceID, members []int32) []int32 {
 	var all []int32
 	for _, p := range b.pieces.recall(trace) {
 		if last := len(b.Procs) - 1; last < 0 || b.Procs[last].Key != p.proc.Key {
-			b.AddProc(p.proc)
+			b.AddProc(p.proc, pcommon.Resource{})
 		}
 		p.node.proc = int32(len(b.Procs) - 1)  //nolint:gosec // bounded by the batch
 		all = append(all, int32(len(b.nodes))) //nolint:gosec // bounded by Pieces

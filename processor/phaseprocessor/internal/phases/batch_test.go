@@ -20,7 +20,7 @@ func run(t *testing.T, b *Batch, h *History, td ptrace.Traces) {
 	id := NewIdentifier([]string{"host.name"})
 	b.Reset()
 	for _, rs := range td.ResourceSpans().All() {
-		proc := b.AddProc(id0(id, rs))
+		proc := b.AddProc(id0(id, rs), rs.Resource())
 		for _, ss := range rs.ScopeSpans().All() {
 			for _, span := range ss.Spans().All() {
 				b.Add(proc, span)

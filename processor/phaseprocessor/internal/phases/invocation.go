@@ -76,6 +76,7 @@ type Invocation struct {
 	Callable     string
 
 	node       int32
+	size       int
 	copies     []ptrace.Span
 	sums       [numStages]int64
 	has        uint32
@@ -89,6 +90,9 @@ type segment struct {
 	attr string
 	ns   int64
 }
+
+// Size is how many spans the invocation has here, its root among them.
+func (v *Invocation) Size() int { return v.size + 1 }
 
 // release drops what points into spans and keeps the small slices.
 func (v *Invocation) release() {
@@ -116,6 +120,7 @@ func (b *Batch) startInvocation(i int32) {
 
 // add counts one span below the root.
 func (v *Invocation) add(n *node, in *info) {
+	v.size++
 	if n.bad {
 		return
 	}

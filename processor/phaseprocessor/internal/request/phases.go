@@ -31,7 +31,7 @@ func (t *Trace) writeSequence(q *Sequence) {
 	s := &t.Spans[q.Span]
 	attrs := s.Attributes()
 	attrs.EnsureCapacity(attrs.Len() + 16)
-	if q.Contract != "" && !present(attrs, semconv.PhaseContract) {
+	if q.Contract != "" && !s.judged {
 		attrs.PutStr(semconv.PhaseContract, q.Contract)
 	}
 	if s.bad || present(attrs, semconv.PhaseE2E) {
@@ -80,7 +80,7 @@ func (q *Sequence) ttft() (ns int64, estimated, ok bool) {
 func (t *Trace) writeHTTP(h *HTTP) {
 	s := &t.Spans[h.Span]
 	attrs := s.Attributes()
-	if h.Contract != "" && !present(attrs, semconv.PhaseContract) {
+	if h.Contract != "" && !s.judged {
 		attrs.PutStr(semconv.PhaseContract, h.Contract)
 	}
 	if s.bad || len(h.Sequences) == 0 || present(attrs, semconv.PhaseHTTPOverhead) {
@@ -125,7 +125,7 @@ func (t *Trace) Partial() bool {
 
 func (t *Trace) lacksHTTP(q *Sequence) bool {
 	s := &t.Spans[q.Span]
-	return s.Table.HTTP && q.HTTP < 0 && !s.ParentSpanID().IsEmpty()
+	return s.Table.HTTP && q.HTTP < 0 && !s.ParentSpanID().IsEmpty() && !s.judged
 }
 
 func (t *Trace) writePartial() {
@@ -200,6 +200,24 @@ func (t *Trace) End() (start, end int64) {
 		end = max(end, s.time.End)
 	}
 	return start, end
+}
+
+// Results counts the contract results found here, each sequence and each
+// request without one once, leaving out what came before or was judged before.
+func (t *Trace) Results() map[string]int64 {
+	out := make(map[string]int64)
+	for i := range t.Sequences {
+		if q := &t.Sequences[i]; q.Contract != "" && !t.Spans[q.Span].Repeat && !t.Spans[q.Span].judged {
+			out[q.Contract]++
+		}
+	}
+	for i := range t.HTTPs {
+		h := &t.HTTPs[i]
+		if s := &t.Spans[h.Span]; len(h.Sequences) == 0 && h.Contract != "" && !s.Repeat && !s.judged {
+			out[h.Contract]++
+		}
+	}
+	return out
 }
 
 // CopyToRepeats gives the repeats of a span what the first one got. Call it

@@ -32,6 +32,8 @@ type Span struct {
 	up    int
 	time  phases.Interval
 	bad   bool
+	// judged is true when the span came with a contract result.
+	judged bool
 }
 
 // Interval is the span's time; ok is false when it ends before it starts.
@@ -98,6 +100,7 @@ func Build(id pcommon.TraceID, spans []Span) *Trace {
 	for i := range spans {
 		s := &spans[i]
 		s.up, s.dupOf = -1, -1
+		s.judged = present(s.Attributes(), semconv.PhaseContract)
 		start, end := s.StartTimestamp(), s.EndTimestamp()
 		s.bad = end < start || end > math.MaxInt64
 		if !s.bad {
@@ -268,6 +271,27 @@ func (q *Sequence) place(span phases.Interval) {
 
 // Role returns a sequence's phase.
 func (q *Sequence) Role(r engine.Role) *Phase { return &q.Phases[r.Phase()] }
+
+// Owner is the sequence that a span of the trace is or belongs to, or -1.
+func (t *Trace) Owner(id pcommon.SpanID) int {
+	if id.IsEmpty() {
+		return -1
+	}
+	for k := range t.Sequences {
+		q := &t.Sequences[k]
+		if t.Spans[q.Span].SpanID() == id {
+			return k
+		}
+		for r := range q.Phases {
+			for _, i := range q.Phases[r].Spans {
+				if t.Spans[i].SpanID() == id {
+					return k
+				}
+			}
+		}
+	}
+	return -1
+}
 
 // present says whether an attribute is there, which another processor wrote.
 func present(attrs pcommon.Map, key string) bool {
