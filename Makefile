@@ -59,6 +59,13 @@ replay: build ## Put a log of yours through the same pipeline once: LOG=file, di
 .PHONY: build
 build: $(PHASECOL) $(BIN)/stracegen $(BIN)/stracetiming ## Build bin/phasecol, bin/stracegen, bin/stracetiming where sources changed
 
+# `go mod tidy` gives a new import the newest version there is, and one module
+# that does so moves the whole Collector, or breaks its build far from the cause.
+# pprof's own version: docs/dependencies.md.
+RELEASED   := collector(/[^ ]+)? (v0\.158\.0|v1\.64\.0)|-contrib/[^ ]+ v0\.158\.0|-contrib/extension/pprofextension v0\.155\.0|otel(/[^ ]+)? (v1\.44|v0\.20|v0\.66)\.
+of_release  = if grep -HE 'go\.opentelemetry\.io/(collector|otel)|opentelemetry-collector-contrib' $(GO_MODS) $(DIST)/go.mod | grep -v '/cmd/' | grep -vE '$(RELEASED)'; \
+	then echo 'these versions are not of the release in builder-config.yaml' >&2; exit 1; fi
+
 # ocb writes main.go, the component list and a complete go.mod. That needs
 # doing again only when the list of components or some module's requirements
 # change; a change of code needs the compiler alone.
@@ -67,6 +74,7 @@ $(DIST)/main.go: builder-config.yaml $(GO_MODS) $(OCB)
 	@echo 'writing the collector from builder-config.yaml (the first time, modules are downloaded)' >&2
 	@mkdir -p $(@D)
 	@GOWORK=off $(OCB) --config builder-config.yaml --skip-compilation >$(DIST)/ocb.log 2>&1 || { cat $(DIST)/ocb.log >&2; exit 1; }
+	@$(of_release)
 	@touch $@
 
 $(PHASECOL): $(DIST)/main.go $(LIB_SRC)
@@ -159,13 +167,9 @@ tidy: ## go mod tidy in every module
 check-tidy: ## Fail where a go.mod or go.sum is not tidy
 	@for m in $(MODULES); do (cd "$$m" && GOWORK=off go mod tidy -diff) || { echo "check-tidy: $$m: run make tidy and commit" >&2; exit 1; }; done
 
-# `go mod tidy` gives a new import the newest version there is, and one module
-# that does so moves the whole Collector. pprof's own version: docs/dependencies.md.
-RELEASE := collector(/[^ ]+)? (v0\.158\.0|v1\.64\.0)|opentelemetry-collector-contrib/[^ ]+ v0\.158\.0|opentelemetry-collector-contrib/extension/pprofextension v0\.155\.0
 .PHONY: check-release
 check-release: $(DIST)/main.go ## Fail where a module asks for another release of the Collector
-	@if grep -HE 'go\.opentelemetry\.io/collector|opentelemetry-collector-contrib' $(GO_MODS) $(DIST)/go.mod | grep -v '/cmd/' | grep -vE '$(RELEASE)'; then \
-	  echo 'check-release: these are not of the one release in builder-config.yaml' >&2; exit 1; fi
+	@$(of_release)
 
 # Compares the tree with itself, so that it can be run before a commit too.
 # go.work.sum grows with what the go command happens to look at.
