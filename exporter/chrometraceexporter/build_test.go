@@ -5,6 +5,8 @@ package chrometraceexporter
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -44,18 +46,23 @@ func addSpan(ss ptrace.ScopeSpans, w want) ptrace.Span {
 	span.SetStartTimestamp(pcommon.Timestamp(base + w.start))
 	span.SetEndTimestamp(pcommon.Timestamp(base + w.end))
 	span.SetKind(w.kind)
-	if err := span.Attributes().FromRaw(w.attrs); err != nil {
-		panic(err)
-	}
+	putAll(span.Attributes(), w.attrs)
 	return span
 }
 
 func addResource(td ptrace.Traces, attrs map[string]any) ptrace.ScopeSpans {
 	rs := td.ResourceSpans().AppendEmpty()
-	if err := rs.Resource().Attributes().FromRaw(attrs); err != nil {
-		panic(err)
-	}
+	putAll(rs.Resource().Attributes(), attrs)
 	return rs.ScopeSpans().AppendEmpty()
+}
+
+// putAll keeps to an order, so that a file can be compared byte by byte.
+func putAll(m pcommon.Map, attrs map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(attrs)) {
+		if err := m.PutEmpty(key).FromRaw(attrs[key]); err != nil {
+			panic(err)
+		}
+	}
 }
 
 func hostAttrs(tid int64, family, stage string, more ...any) map[string]any {

@@ -29,7 +29,12 @@ func createTraces(ctx context.Context, set exporter.Settings, cfg component.Conf
 	if err != nil {
 		return nil, err
 	}
-	return exporterhelper.NewTraces(ctx, set, cfg, exp.push,
+	return withQueue(ctx, set, conf, exp)
+}
+
+// withQueue puts the sending queue and the retries in front of exp.
+func withQueue(ctx context.Context, set exporter.Settings, conf *Config, exp *traceExporter) (exporter.Traces, error) {
+	return exporterhelper.NewTraces(ctx, set, conf, exp.push,
 		exporterhelper.WithCapabilities(consumer.Capabilities{MutatesData: false}),
 		// Writing to a file cannot be cancelled, so a timeout would only lie.
 		exporterhelper.WithTimeout(exporterhelper.TimeoutConfig{Timeout: 0}),

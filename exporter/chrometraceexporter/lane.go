@@ -16,7 +16,7 @@ type interval struct {
 // laneHistory is how many intervals a lane remembers apart from each other.
 // Older ones are joined, gaps included, so a span that comes very late may go
 // to another lane although its place was free.
-const laneHistory = 512
+const laneHistory = 128
 
 // maxAbsorbWork bounds the comparisons of placing one tree around others.
 const maxAbsorbWork = 1 << 14
