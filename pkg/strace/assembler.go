@@ -335,7 +335,7 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 		a.stats.Records[OutcomeDuplicate]++
 		return
 	}
-	if u != nil && u.repeats(r, &id) {
+	if u != nil && (u.repeats(r, &id) || (u.retired && r.TS > u.end+int64(a.cfg.Linger))) {
 		a.finishRun(u, now)
 		u = nil
 	}
@@ -358,7 +358,7 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 	u.noteTask(r.Name.role, r.Attrs)
 	u.touched = now
 	a.openRuns.touch(u)
-	if u.retired || u.shaped != nil {
+	if (u.retired && u.completes >= u.expected) || u.shaped != nil {
 		a.endRun(u, now)
 	}
 }

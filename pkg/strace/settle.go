@@ -106,7 +106,7 @@ func (a *Assembler) settleRun(u *run, now int64) {
 	switch {
 	case u.shaped != nil && (u.full() || quiet >= int64(a.cfg.StitchWait)):
 		a.finishRun(u, now)
-	case u.shaped == nil && (quiet >= int64(a.cfg.MaxOpen) || (u.complete() && quiet >= int64(a.cfg.Linger))):
+	case u.shaped == nil && (quiet >= int64(a.cfg.MaxOpen) || ((u.retired || u.complete()) && quiet >= int64(a.cfg.Linger))):
 		a.endRun(u, now)
 	}
 }

@@ -245,7 +245,7 @@ func (u *run) idTS() int64 {
 // may not.
 func (u *run) repeats(r *Record, id *Identity) bool {
 	switch r.Name.role {
-	case roleGraphBuild, roleDispatch, roleComplete, roleRetirement:
+	case roleGraphBuild, roleDispatch, roleFrameSubmit, roleActivate, roleComplete, roleRetirement:
 		i := u.find(r.Name.role, id)
 		return i >= 0 && u.list[i].ts < r.TS
 	case roleSubmit:
