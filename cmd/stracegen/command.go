@@ -203,7 +203,7 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if err := s.resolveStart(); err != nil {
 		return err
 	}
-	return c.Validate() //nolint:wrapcheck // the message names the field
+	return c.Validate()
 }
 
 // resolveStart sets the clock the simulation starts with.
@@ -227,11 +227,11 @@ func (s *settings) resolveStart() error {
 	c.StartWall, c.StartMono = time.Now().UnixNano(), mono
 	if !s.realtime && !s.forever {
 		if err := c.Validate(); err != nil {
-			return err //nolint:wrapcheck // the message names the field
+			return err
 		}
 		length, err := model.Length(*c)
 		if err != nil {
-			return err //nolint:wrapcheck // the message names the field
+			return err
 		}
 		c.StartWall -= length
 		c.StartMono = max(1_000_000_000, c.StartMono-length)

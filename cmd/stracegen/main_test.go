@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -55,16 +56,13 @@ func fails(t *testing.T, args ...string) error {
 func logs(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+	root := os.DirFS(dir)
+	require.NoError(t, fs.WalkDir(root, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, path)
-		out[rel] = string(data)
+		data, err := fs.ReadFile(root, path)
+		out[path] = string(data)
 		return err
 	}))
 	return out
@@ -319,8 +317,12 @@ func mapValues(m map[string]string) func(func(string) bool) {
 func TestTruthIsWhatTheLogSays(t *testing.T) {
 	for g := 1; g <= 9; g++ {
 		for _, extra := range [][]string{
-			{"--runtime=tmr"}, {"--runtime=hbg", "--task-slots=2"}, {"--runtime=sim", "--level=none"},
-			{"--reopen-every=15", "--run-fail-rate=0.02"}, {"--pipeline=2", "--ranks=3"}, {"--single-file", "--interleave"},
+			{"--runtime=tmr"},
+			{"--runtime=hbg", "--task-slots=2"},
+			{"--runtime=sim", "--level=none"},
+			{"--reopen-every=15", "--run-fail-rate=0.02"},
+			{"--pipeline=2", "--ranks=3"},
+			{"--single-file", "--interleave"},
 		} {
 			if (g < 4 && extra[0] == "--pipeline=2") || (g > 3 && len(extra) > 1 && extra[1] == "--interleave") {
 				continue

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -49,9 +48,9 @@ type outFile struct {
 }
 
 func createFile(path string) (*outFile, error) {
-	f, err := os.Create(path) //nolint:gosec // the user names the file
+	f, err := os.Create(path)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // says what and which path
+		return nil, err
 	}
 	return &outFile{bufio.NewWriterSize(f, 1<<16), f}, nil
 }
@@ -61,12 +60,12 @@ func (o *outFile) Close() error { return errors.Join(o.Flush(), o.f.Close()) }
 func (s *settings) run(ctx context.Context) error {
 	sim, err := model.New(s.model)
 	if err != nil {
-		return err //nolint:wrapcheck // the message names the field
+		return err
 	}
 	out := &sinks{}
 	// Sending goes on for a moment after the user has stopped the generator.
 	send := context.WithoutCancel(ctx)
-	if err := s.open(send, sim, out); err != nil {
+	if err = s.open(send, sim, out); err != nil {
 		return errors.Join(err, out.close(send))
 	}
 	stopped, err := s.play(ctx, send, sim, out)
@@ -81,21 +80,20 @@ func (s *settings) open(ctx context.Context, sim *model.Sim, out *sinks) error {
 	}
 	f, err := logfmt.New(s.model.Generation, logfmt.Options{Bare: s.logs.Bare, Location: loc})
 	if err != nil {
-		return err //nolint:wrapcheck // the message names the field
+		return err
 	}
 	if !s.noLogs {
 		if s.out == "-" {
-			var w io.Writer = s.stdout
+			s.logs.Stream = s.stdout
 			if !s.logs.ByLine {
 				out.stream = bufio.NewWriterSize(s.stdout, 1<<16)
-				w = out.stream
+				s.logs.Stream = out.stream
 			}
-			s.logs.Stream = w
 		} else {
 			s.logs.Dir = s.out
 		}
 		if out.logs, err = logdir.New(f, s.logs); err != nil {
-			return err //nolint:wrapcheck // says what and which path
+			return err
 		}
 	}
 	if s.truth != "" {
@@ -122,7 +120,7 @@ func (s *settings) openSpans(ctx context.Context, sim *model.Sim, out *sinks) er
 	}
 	api, engine := sim.PIDs()
 	out.emitter, err = otlp.NewEmitter(ctx, sim.Clock(), api, engine, opts)
-	return err //nolint:wrapcheck // the message names the endpoint
+	return err
 }
 
 // play runs the simulation until its end or until ctx is done, which it reports.
@@ -133,7 +131,8 @@ func (s *settings) play(ctx, send context.Context, sim *model.Sim, out *sinks) (
 		if s.realtime {
 			wait(ctx, began.Add(time.Duration(e.At-sim.Clock().Mono())))
 		}
-		if n++; s.realtime || n&0xff == 0 {
+		n++
+		if s.realtime || n&0xff == 0 {
 			if ctx.Err() != nil {
 				return true, nil
 			}
@@ -165,11 +164,11 @@ func (o *sinks) take(ctx context.Context, e *model.Event) error {
 	}
 	switch {
 	case e.Record != nil && o.logs != nil:
-		return o.logs.Write(e.Record) //nolint:wrapcheck // says what and which path
+		return o.logs.Write(e.Record)
 	case e.Sequence != nil && o.emitter != nil:
-		return o.emitter.Sequence(ctx, e.Sequence) //nolint:wrapcheck // says what
+		return o.emitter.Sequence(ctx, e.Sequence)
 	case e.Request != nil && o.emitter != nil:
-		return o.emitter.Request(ctx, e.Request) //nolint:wrapcheck // says what
+		return o.emitter.Request(ctx, e.Request)
 	}
 	return nil
 }

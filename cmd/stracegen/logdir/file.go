@@ -32,7 +32,7 @@ type file struct {
 }
 
 func openFile(path string, rotate int64, byLine bool) (*file, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // logs are for others to read
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the log folder: %w", err)
 	}
 	f := &file{path: path, rotate: rotate, byLine: byLine, next: 1}
@@ -46,13 +46,16 @@ func openFile(path string, rotate int64, byLine bool) (*file, error) {
 		}
 		f.next++
 	}
-	return f, f.open()
+	if err := f.open(); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 func (f *file) rotated() string { return f.path + "." + strconv.Itoa(f.next) }
 
 func (f *file) open() error {
-	out, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // logs are for others to read
+	out, err := os.OpenFile(f.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return fmt.Errorf("opening a log: %w", err)
 	}

@@ -84,7 +84,7 @@ func New(f *logfmt.Formatter, opts Options) (*Writer, error) {
 	}
 	w := &Writer{
 		opts: opts, f: f, noise: logfmt.NewNoise(opts.Seed), files: map[int32]*file{},
-		rnd: rand.New(rand.NewPCG(opts.Seed, 0x6c6f67646972)), //nolint:gosec // reproducible on purpose
+		rnd: rand.New(rand.NewPCG(opts.Seed, 0x6c6f67646972)),
 	}
 	if opts.Interleave {
 		w.inter = logfmt.NewInterleaver(f, opts.Seed)

@@ -3,6 +3,8 @@
 
 package logfmt
 
+import "slices"
+
 const (
 	maxName  = 64
 	maxAttrs = 192
@@ -66,14 +68,7 @@ func appendName(dst []byte, name string) []byte {
 // capText encodes an already joined attribute text in dst[from:], at most 192
 // bytes.
 func capText(dst []byte, from int) []byte {
-	clean := len(dst)-from <= maxAttrs
-	for _, b := range dst[from:] {
-		if needsEscape(b) {
-			clean = false
-			break
-		}
-	}
-	if clean {
+	if len(dst)-from <= maxAttrs && !slices.ContainsFunc(dst[from:], needsEscape) {
 		return dst
 	}
 	text := string(dst[from:])

@@ -177,7 +177,7 @@ func (f *Formatter) appendSpan(dst []byte, r *Record) []byte {
 	modern := f.gen >= 6 || (f.gen == 5 && r.Site == SiteHostSpan)
 	inv := r.Inv
 	if !modern {
-		inv = uint64(uint32(inv)) //nolint:gosec // the counter of these generations had 32 bits and wrapped
+		inv = uint64(uint32(inv))
 	}
 	dst = append(dst, "[STRACE] v=1 pid="...)
 	dst = strconv.AppendInt(dst, int64(r.PID), 10)

@@ -50,8 +50,8 @@ var (
 	monoRE   = regexp.MustCompile(`^\[mono_ns=(\d+)\]\[T0x([0-9a-f]+)\]\[TIMING\] emit_host_span: ` + bodyRE + `$`)
 	wallRE   = regexp.MustCompile(`^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6})\]\[T0x([0-9a-f]+)\]\[(TIMING|INFO_V9)\] (~StraceScope|emit_span_at|emit_host_span): (?:\[strace\.h:(\d+)\] )?` + bodyRE + `$`)
 	anchorRE = regexp.MustCompile(`^\[mono_ns=(\d+)\]\[T0x([0-9a-f]+)\]\[TIMING\] clock_anchor: \[CLOCK_ANCHOR\] v=1 pid=(\d+) mono_ns=(\d+) wall_ns=(\d+)$`)
+	dropsRE  = regexp.MustCompile(`^\[mono_ns=(\d+)\]\[T0x([0-9a-f]+)\]\[ERROR\] host_log_drops: \[HOSTLOG_DROPS\] v=1 pid=(\d+) new=(\d+) total=(\d+) queue_full=\d+ claim_exhausted=0 output_failed=0 not_admitted=0$`)
 	readyRE  = regexp.MustCompile(`^\[chip_process pid=(\d+) dev=(\d+)\] ready$`)
-	dropsRE  = regexp.MustCompile(`^\[mono_ns=(\d+)\]\[T0x([0-9a-f]+)\]\[ERROR\] host_log_drops: \[HOSTLOG_DROPS\] v=1 pid=(\d+) new=(\d+) total=(\d+) queue_full=(\d+) claim_exhausted=0 output_failed=0 not_admitted=0$`)
 )
 
 func i64(t *testing.T, s string) int64 {
@@ -117,6 +117,11 @@ func parseLine(t *testing.T, line string) (r Record, ok bool) {
 	if g := anchorRE.FindStringSubmatch(line); g != nil {
 		r.Kind, r.Mono, r.Thread = KindAnchor, i64(t, g[1]), u64(t, g[2], 16)
 		r.PID, r.TS, r.AnchorWall = int32(i64(t, g[3])), i64(t, g[4]), i64(t, g[5])
+		return r, true
+	}
+	if g := dropsRE.FindStringSubmatch(line); g != nil {
+		r.Kind, r.Mono, r.Thread = KindDrops, i64(t, g[1]), u64(t, g[2], 16)
+		r.PID, r.DropsNew, r.DropsTotal = int32(i64(t, g[3])), u64(t, g[4], 10), u64(t, g[5], 10)
 		return r, true
 	}
 	if g := readyRE.FindStringSubmatch(line); g != nil {

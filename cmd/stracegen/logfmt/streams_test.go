@@ -27,7 +27,8 @@ func TestDocker(t *testing.T) {
 	const wall = 1795989988255626120
 	line := "a\"b\\c\r\t\x01<&>é\xff 0123456789"
 	out := string(AppendDocker(nil, []byte("a<b"), wall, 100))
-	assert.Equal(t, `{"log":"a\u003cb\n","stream":"stderr","time":"2026-11-29T22:06:28.25562612Z"}`+"\n", out)
+	want := `{"log":"a\u003cb\n","stream":"stderr","time":"2026-11-29T22:06:28.25562612Z"}`
+	assert.Equal(t, []string{want, ""}, strings.Split(out, "\n"))
 
 	out = string(AppendDocker([]byte{}, []byte(line), wall, 7))
 	var text strings.Builder

@@ -55,7 +55,7 @@ func (a *arrivals) advance() {
 	if a.cfg.Duration > 0 && a.clock-a.first > int64(a.cfg.Duration) {
 		return
 	}
-	ids := newRand(a.cfg.Seed, streamIDs, uint64(a.count)) //nolint:gosec // a count
+	ids := newRand(a.cfg.Seed, streamIDs, uint64(a.count))
 	req := &Request{
 		Index: a.count, ID: requestID(ids), TraceID: traceID(ids), SpanID: spanID(ids),
 		Outcome: OutcomeOK, HTTPStatus: 200, PID: a.pid, Start: a.clock,

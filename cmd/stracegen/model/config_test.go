@@ -59,7 +59,7 @@ func TestValidateNamesTheField(t *testing.T) {
 }
 
 func TestDist(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible on purpose
+	r := rand.New(rand.NewPCG(1, 2))
 	draw := func(s string, n int) (lo, hi int, mean float64) {
 		d, err := ParseDist(s)
 		require.NoError(t, err)

@@ -80,7 +80,7 @@ func (c *call) deviceRecords(ticks int64) {
 	attrs := []logfmt.Attr{clk}
 	if s.cfg.Generation >= 9 {
 		start := c.w.cycleBase + ticks
-		inv.StartCycle, inv.EndCycle = uint64(start), uint64(start+inv.Wall/tick) //nolint:gosec // not negative
+		inv.StartCycle, inv.EndCycle = uint64(start), uint64(start+inv.Wall/tick)
 		inv.CounterHz = counterHz
 		attrs = append(attrs, logfmt.Int("dev_id", int64(c.w.proc.Device)), logfmt.Int("dev_start_cycle", start),
 			logfmt.Int("dev_end_cycle", start+inv.Wall/tick), logfmt.Int("dev_cnt_hz", counterHz))
@@ -190,7 +190,7 @@ func (c *call) joinedPoint() {
 	}
 	inv := c.inv
 	c.point(c.s.st.joined, 1,
-		logfmt.Int("s_epoch", c.w.launches), logfmt.Int("s_slot", int64(inv.Run.Slot)), logfmt.Int("s_disp", int64(inv.DispatchID)), //nolint:gosec // a count
-		logfmt.Int("p_epoch", c.w.launches-1), logfmt.Int("p_slot", int64(prev.Run.Slot)), logfmt.Int("p_disp", int64(prev.DispatchID)), //nolint:gosec // a count
+		logfmt.Int("s_epoch", c.w.launches), logfmt.Int("s_slot", int64(inv.Run.Slot)), logfmt.Int("s_disp", int64(inv.DispatchID)),
+		logfmt.Int("p_epoch", c.w.launches-1), logfmt.Int("p_slot", int64(prev.Run.Slot)), logfmt.Int("p_disp", int64(prev.DispatchID)),
 		logfmt.Int("observed", 1), logfmt.Int("unfired", 1), logfmt.Int("rc", 0))
 }

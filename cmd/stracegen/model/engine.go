@@ -163,7 +163,7 @@ func (s *Sim) finish(seq *Sequence, at int64) {
 	if ph := &seq.Phases[len(seq.Phases)-1]; ph.End == 0 {
 		ph.End = at
 	}
-	ids := newRand(s.cfg.Seed, streamIDs, uint64(seq.ID)|1<<40) //nolint:gosec // a count
+	ids := newRand(s.cfg.Seed, streamIDs, uint64(seq.ID)|1<<40)
 	for i := range seq.Phases {
 		seq.Phases[i].SpanID = spanID(ids)
 	}

@@ -20,7 +20,6 @@ const (
 )
 
 func newRand(seed, stream, index uint64) *rand.Rand {
-	//nolint:gosec // reproducible on purpose
 	return rand.New(rand.NewPCG(seed^(stream*0x9e3779b97f4a7c15), index*0xbf58476d1ce4e5b9+stream))
 }
 

@@ -163,8 +163,8 @@ func (c *call) rootAttrs() []logfmt.Attr {
 	}
 	inv := c.inv
 	return []logfmt.Attr{
-		logfmt.Int("run_id", int64(inv.RunID)), logfmt.Int("dispatch_id", int64(inv.DispatchID)), //nolint:gosec // counts
-		logfmt.Int("slot_id", int64(inv.Run.Slot)), logfmt.Int("generation", int64(inv.Run.Lease)), //nolint:gosec // a count
+		logfmt.Int("run_id", int64(inv.RunID)), logfmt.Int("dispatch_id", int64(inv.DispatchID)),
+		logfmt.Int("slot_id", int64(inv.Run.Slot)), logfmt.Int("generation", int64(inv.Run.Lease)),
 		logfmt.Int("run_epoch", c.w.launches),
 	}
 }

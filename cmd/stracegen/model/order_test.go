@@ -139,12 +139,12 @@ func TestOrderMatchesRealLogs(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join(dir, file))
 			require.NoError(t, err)
 			root := logfmt.RootName(tc.generation)
-			real := map[string][]string{}
+			actual := map[string][]string{}
 			var ends []string
 			for _, m := range nameRE.FindAllStringSubmatch(string(data), -1) {
 				if m[4] == root || strings.HasPrefix(m[4], root+".") {
 					k := m[1] + "/" + m[2]
-					real[k] = append(real[k], strings.TrimPrefix(strings.TrimPrefix(m[4], root), "."))
+					actual[k] = append(actual[k], strings.TrimPrefix(strings.TrimPrefix(m[4], root), "."))
 					if m[3] == "0" {
 						ends = append(ends, k)
 					}
@@ -164,13 +164,13 @@ func TestOrderMatchesRealLogs(t *testing.T) {
 			}
 			for _, k := range ends {
 				if tc.exact {
-					require.Equal(t, real[k], mine)
+					require.Equal(t, actual[k], mine)
 				}
 				last := -1
-				for _, n := range real[k] {
+				for _, n := range actual[k] {
 					at, ok := place[n]
 					require.True(t, ok, "real logs have %q", n)
-					require.Greater(t, at, last, "%q in %v", n, real[k])
+					require.Greater(t, at, last, "%q in %v", n, actual[k])
 					last = at
 				}
 			}

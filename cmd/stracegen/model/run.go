@@ -29,7 +29,7 @@ func (s *Sim) execute(callable string, items []work, begin int64) (run *Run, fin
 	s.lease++
 	run = &Run{
 		ID: s.runID, Callable: callable, Epoch: s.epoch, Index: s.runs, Lease: s.lease,
-		Slot:   int(s.lease-1) % s.cfg.Pipeline, //nolint:gosec // 0 or 1
+		Slot:   int(s.lease-1) % s.cfg.Pipeline,
 		Failed: s.rnd.Float64() < s.cfg.RunFailRate,
 		Start:  begin,
 	}
@@ -57,7 +57,7 @@ func (s *Sim) execute(callable string, items []work, begin int64) (run *Run, fin
 	}
 	s.push(Event{At: printed, Run: run})
 	if s.cfg.Pipeline == 2 {
-		next = min(next, s.halfway(run, p.prevDone))
+		next = min(next, halfway(run, p.prevDone))
 	}
 	return run, finish, next
 }
@@ -78,7 +78,7 @@ func (s *Sim) deviceTime(callable string, items []work) int64 {
 
 // halfway is when the next step's preparation can begin: every device is busy
 // with this run, and the previous one is over.
-func (s *Sim) halfway(run *Run, prevDone int64) int64 {
+func halfway(run *Run, prevDone int64) int64 {
 	t := prevDone
 	for _, inv := range run.Invocations {
 		t = max(t, inv.DeviceStart+inv.Wall/2)
@@ -120,11 +120,11 @@ func (s *Sim) runLevel(p *plan, begin int64) int64 {
 			dur += 300_000 // the first submit is cold, and the scheduler overtakes it
 		}
 		available[r] = cursor + dur*7/10
-		s.level(p, f, s.names.submit, p.digest, cursor, dur, s.submitAttrs(p, r))
+		s.level(p, f, s.names.submit, p.digest, cursor, dur, submitAttrs(p, r))
 		cursor = max(f.at, cursor+dur) + s.nanos(400, 1_500)
 	}
 	s.level(p, f, s.names.graphBuild, 0, build, cursor-build, []logfmt.Attr{
-		logfmt.Int("run_id", int64(p.run.ID)), logfmt.Str("role", "facade"), //nolint:gosec // a count
+		logfmt.Int("run_id", int64(p.run.ID)), logfmt.Str("role", "facade"),
 	})
 	for r, w := range s.workers {
 		frameEnd := s.dispatch(p, w, r, available[r])
@@ -138,8 +138,8 @@ func (s *Sim) runLevel(p *plan, begin int64) int64 {
 	}
 	retire, dur := done+s.nanos(5_000, 20_000), s.scaled(50, 300)
 	s.level(p, f, s.names.retirement, 0, retire, dur, []logfmt.Attr{
-		logfmt.Int("run_id", int64(p.run.ID)), logfmt.Int("slot_id", int64(p.run.Slot)), //nolint:gosec // counts
-		logfmt.Int("generation", int64(p.run.Lease)), logfmt.Str("role", "facade"), //nolint:gosec // a count
+		logfmt.Int("run_id", int64(p.run.ID)), logfmt.Int("slot_id", int64(p.run.Slot)),
+		logfmt.Int("generation", int64(p.run.Lease)), logfmt.Str("role", "facade"),
 	})
 	p.run.Start, p.run.End = build, retire+dur
 	return done
@@ -157,25 +157,25 @@ func (s *Sim) level(p *plan, th *thread, name string, hid uint64, ts, dur int64,
 	}
 }
 
-func (s *Sim) submitAttrs(p *plan, rank int) []logfmt.Attr {
+func submitAttrs(p *plan, rank int) []logfmt.Attr {
 	return []logfmt.Attr{
-		logfmt.Int("run_id", int64(p.run.ID)), //nolint:gosec // a count
+		logfmt.Int("run_id", int64(p.run.ID)),
 		logfmt.Int("task_slot", int64(rank)), logfmt.Int("group_index", 0), logfmt.Int("group_size", 1),
 		logfmt.Int("worker_id", int64(rank)), logfmt.Str("role", "facade"),
 	}
 }
 
 // taskAttrs begins the attributes of a task's records on the scheduler thread.
-func (s *Sim) taskAttrs(p *plan, w *worker, role string) []logfmt.Attr {
+func taskAttrs(p *plan, w *worker, role string) []logfmt.Attr {
 	prepareOnly := int64(0)
 	if p.pipelined {
 		prepareOnly = 1
 	}
 	attrs := make([]logfmt.Attr, 0, 10)
 	return append(attrs,
-		logfmt.Int("run_id", int64(p.run.ID)), //nolint:gosec // a count
+		logfmt.Int("run_id", int64(p.run.ID)),
 		logfmt.Int("task_slot", int64(w.proc.Worker)), logfmt.Int("group_index", 0),
-		logfmt.Int("worker_id", int64(w.proc.Worker)), logfmt.Int("dispatch_id", int64(w.dispatch)), //nolint:gosec // a count
+		logfmt.Int("worker_id", int64(w.proc.Worker)), logfmt.Int("dispatch_id", int64(w.dispatch)),
 		logfmt.Str("endpoint_kind", "local_mailbox"), logfmt.Int("prepare_only", prepareOnly), logfmt.Str("role", role),
 	)
 }
@@ -189,11 +189,11 @@ func (s *Sim) dispatch(p *plan, w *worker, rank int, available int64) int64 {
 	}
 	start := max(q.at, available) + s.nanos(800, 6_000)
 	frame, frameDur := start+s.nanos(1_000, 4_000), s.nanos(500, 3_000)
-	s.level(p, q, s.names.frameSubmit, p.digest, frame, frameDur, s.taskAttrs(p, w, "worker"))
+	s.level(p, q, s.names.frameSubmit, p.digest, frame, frameDur, taskAttrs(p, w, "worker"))
 	end := q.at + s.nanos(300, 1_500)
-	attrs := s.taskAttrs(p, w, "scheduler")
+	attrs := taskAttrs(p, w, "scheduler")
 	if s.cfg.Generation >= 7 {
-		attrs = append(attrs, logfmt.Int("slot_id", int64(p.run.Slot)), logfmt.Int("generation", int64(p.run.Lease))) //nolint:gosec // a count
+		attrs = append(attrs, logfmt.Int("slot_id", int64(p.run.Slot)), logfmt.Int("generation", int64(p.run.Lease)))
 	}
 	s.level(p, q, s.names.dispatch, p.digest, start, max(end, frame+frameDur)-start, attrs)
 	return frame + frameDur
@@ -208,7 +208,7 @@ func (s *Sim) activate(p *plan) {
 	order := slices.Clone(s.workers)
 	slices.SortStableFunc(order, func(a, b *worker) int { return cmp.Compare(a.activated, b.activated) })
 	for _, w := range order {
-		s.level(p, q, s.names.activate, 0, w.activated, s.nanos(600, 2_000), s.taskAttrs(p, w, "worker"))
+		s.level(p, q, s.names.activate, 0, w.activated, s.nanos(600, 2_000), taskAttrs(p, w, "worker"))
 	}
 	q.at = max(q.at, busy)
 }
@@ -232,7 +232,7 @@ func (s *Sim) collect(p *plan) int64 {
 		// The root's own record may still be in print when the mailbox answers.
 		start, dur := max(q.at, inv.End)+s.nanos(3_000, 25_000), s.nanos(1_500, 4_000)
 		s.level(p, q, s.names.complete, p.digest, start, dur,
-			append(s.taskAttrs(p, w, "worker"), logfmt.Int("outcome", outcome)))
+			append(taskAttrs(p, w, "worker"), logfmt.Int("outcome", outcome)))
 		done = start + dur
 	}
 	if s.cfg.Generation >= 9 {

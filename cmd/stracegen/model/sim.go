@@ -107,7 +107,7 @@ func (s *Sim) makeProcesses() {
 		first = s.engine.PID
 	}
 	for i := range s.cfg.Ranks {
-		p := &Process{PID: first + int32(i), Role: "chip", Worker: i, Device: int32(s.cfg.DeviceBase + i)} //nolint:gosec // both bounded by Validate
+		p := &Process{PID: first + int32(i), Role: "chip", Worker: i, Device: int32(s.cfg.DeviceBase + i)}
 		s.workers = append(s.workers, &worker{
 			proc: p, warm: map[string]bool{}, cycleBase: r.Int64N(1 << 40),
 			// A forked child keeps its parent's main thread, handle and all.

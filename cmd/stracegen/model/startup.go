@@ -3,7 +3,11 @@
 
 package model
 
-import "github.com/phasecol/phasecol/cmd/stracegen/logfmt"
+import (
+	"slices"
+
+	"github.com/phasecol/phasecol/cmd/stracegen/logfmt"
+)
 
 // startUp prints what processes print before the first run, and returns when
 // the service is ready.
@@ -16,8 +20,7 @@ func (s *Sim) startUp() int64 {
 	s.anchor(s.engine, &s.facade, t+s.scaled(200, 900))
 	ready := s.facade.at
 	// The last child forked says hello first as often as not: ranks in reverse.
-	for i := len(s.workers) - 1; i >= 0; i-- {
-		w := s.workers[i]
+	for _, w := range slices.Backward(s.workers) {
 		w.thread.at = t
 		if shared {
 			w.thread.at = s.facade.at

@@ -120,7 +120,8 @@ func emit(t *testing.T, cfg model.Config, opts Options) (*truth.File, *Emitter, 
 			require.NoError(t, e.Request(ctx, ev.Request))
 		}
 	}
-	return b.File(), e, e.Shutdown(ctx)
+	err = e.Shutdown(ctx)
+	return b.File(), e, err
 }
 
 type received struct {

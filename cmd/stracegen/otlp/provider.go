@@ -126,7 +126,8 @@ func (s *source) ended(ctx context.Context) error {
 		return nil
 	}
 	s.counter.ended.Add(1)
-	if s.pending++; s.pending < queueSize/2 {
+	s.pending++
+	if s.pending < queueSize/2 {
 		return nil
 	}
 	s.pending = 0

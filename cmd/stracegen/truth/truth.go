@@ -255,7 +255,7 @@ type Totals struct {
 
 // Read reads a file written by Write.
 func Read(path string) (*File, error) {
-	data, err := os.ReadFile(path) //nolint:gosec // the caller names the file
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading ground truth: %w", err)
 	}
