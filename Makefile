@@ -117,8 +117,8 @@ test-e2e: build $(GOTESTSUM) ## Run the end-to-end tests against bin/phasecol
 	PHASECOL_BIN=$(SRC_ROOT)/$(PHASECOL) $(GOTESTSUM) --format $(TEST_FORMAT) -- -count=1 -timeout $(E2E_TIMEOUT) ./test/...
 
 .PHONY: validate
-validate: $(PHASECOL) ## Check every config/*.yaml with the built binary
-	@for c in $(CONFIGS); do $(PHASECOL) validate --config="$$c" || { echo "validate: $$c: refused" >&2; exit 1; }; echo "validate: $$c: ok"; done
+validate: $(PHASECOL) ## Check every config/*.yaml with the built binary, started as its header says
+	@internal/tools/validate.sh $(PHASECOL) $(CONFIGS)
 
 # Package by package: the go command fuzzes one target at a time.
 .PHONY: fuzz
