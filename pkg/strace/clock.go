@@ -72,6 +72,9 @@ type HostClock struct {
 type FileClock struct {
 	// Birth is when the file was created, Unix nanoseconds; 0 when unknown.
 	Birth int64
+	// Written is when the file was last written to, as of the last look,
+	// Unix nanoseconds; 0 when unknown.
+	Written int64
 	// LastEnd, Mtime pair the end of the file's last record (monotonic) with
 	// the file's modification time (Unix), for a file nobody writes any more.
 	// Mtime 0 means not known.
@@ -163,8 +166,10 @@ func (c *processClock) from(source ClockSource, ts, end int64, host HostClock, f
 		return placement{offset, spread, ClockRecord}, ok
 	case ClockHost:
 		// The log must have been written on this boot of this host: not in
-		// the future of its monotonic clock, nor before its file existed.
-		ok := host.Valid && end <= host.Mono && file.Birth > 0 && ts+host.Offset >= file.Birth-jumpMin
+		// the future of its monotonic clock, nor before its file existed, nor
+		// after it was last written to.
+		ok := host.Valid && end <= host.Mono && file.Birth > 0 &&
+			ts+host.Offset >= file.Birth-jumpMin && end+host.Offset <= file.Written+jumpMin
 		return placement{host.Offset, hostError, ClockHost}, ok
 	case ClockMtime:
 		return placement{file.Mtime - file.LastEnd, mtimeError, ClockMtime}, file.Mtime > 0

@@ -90,6 +90,7 @@ func (e *encoder) process(p *process) {
 	}
 	e.bool(isParent)
 	e.int(p.file.Birth)
+	e.int(p.file.Written)
 	e.int(p.file.LastEnd)
 	e.int(p.file.Mtime)
 	e.count(len(p.clock.anchors))
@@ -242,7 +243,7 @@ func (a *Assembler) decodeOpen(d *decoder, now int64) {
 func (a *Assembler) decodeProcess(d *decoder, s *Scope, now int64) {
 	pid, dev := int32(d.int()), int32(d.int())
 	progress, dropped, isParent := d.int(), d.int(), d.bool()
-	file := FileClock{Birth: d.int(), LastEnd: d.int(), Mtime: d.int()}
+	file := FileClock{Birth: d.int(), Written: d.int(), LastEnd: d.int(), Mtime: d.int()}
 	if d.err != nil {
 		return
 	}

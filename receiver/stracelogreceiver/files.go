@@ -56,6 +56,10 @@ func newFiles(format container.Format) *files {
 func (fs *files) get(path string, now time.Time, logger *zap.Logger) *file {
 	if f, ok := fs.byPath[path]; ok {
 		f.used = now
+		if written := fileclock.Written(path, now); written != f.clock.Written {
+			f.clock.Written = written
+			f.notedPID = -1
+		}
 		return f
 	}
 	f := &file{path: path, scope: container.ScopeKey(path), used: now, notedPID: -1}

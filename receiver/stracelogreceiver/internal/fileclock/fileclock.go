@@ -42,7 +42,7 @@ func Of(path string, format container.Format, now time.Time) (strace.FileClock, 
 	if err != nil {
 		return strace.FileClock{}, fmt.Errorf("reading the log's times: %w", err)
 	}
-	clock := strace.FileClock{Birth: birth(path)}
+	clock := strace.FileClock{Birth: birth(path), Written: info.ModTime().UnixNano()}
 	if now.Sub(info.ModTime()) < Quiet {
 		return clock, nil
 	}
@@ -54,6 +54,16 @@ func Of(path string, format container.Format, now time.Time) (strace.FileClock, 
 		clock.LastEnd, clock.Mtime = end, info.ModTime().UnixNano()
 	}
 	return clock, nil
+}
+
+// Written is when the file at path was last written to, Unix ns. A file that is
+// gone was in use until just now, as far as anyone can tell.
+func Written(path string, now time.Time) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return now.UnixNano()
+	}
+	return info.ModTime().UnixNano()
 }
 
 // lastEnd finds the latest end on the host's monotonic clock among the records
