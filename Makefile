@@ -46,11 +46,11 @@ help: ## Show the targets
 ##@ Try it
 
 .PHONY: run
-run: build ## Start the collector on simulated input and show what comes out (KEEP=1 leaves it running)
+run: $(PHASECOL) $(BIN)/stracegen ## Start the collector on simulated input and show what comes out (KEEP=1 leaves it running)
 	@go run ./cmd/phaserun run
 
 .PHONY: replay
-replay: build ## Put a log of yours through the same pipeline once: LOG=file, directory or .gz
+replay: $(PHASECOL) ## Put a log of yours through the same pipeline once: LOG=file, directory or .gz
 	@[[ -n "$${LOG:-}" ]] || { echo 'replay: say which log: make replay LOG=path' >&2; exit 2; }
 	@go run ./cmd/phaserun replay "$$LOG"
 
