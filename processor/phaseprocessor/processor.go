@@ -202,7 +202,7 @@ func (p *phaseProcessor) remember(batch *phases.Batch, now time.Time) (wanted []
 		p.history.Fill(v, proc)
 		fresh := p.addRun(batch, v, now)
 		v.Callable = p.joiner.Callables.Name(proc.Key, v.HID, fresh)
-		if fresh && p.joiner.Bodies.Wants(v, proc) {
+		if fresh {
 			wanted = append(wanted, i)
 		}
 	}
@@ -218,7 +218,7 @@ func (p *phaseProcessor) remember(batch *phases.Batch, now time.Time) (wanted []
 		e := &batch.Exts[i]
 		p.joiner.Index.AddExt(&batch.Procs[e.Proc], e)
 	}
-	return wanted
+	return p.joiner.Bodies.Choose(batch, wanted)
 }
 
 // addRun puts one run into the index and says whether it was new.

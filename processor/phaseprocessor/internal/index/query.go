@@ -25,15 +25,40 @@ type Found struct {
 	// Foreign is true when a run is of another host than asked for.
 	Foreign bool
 	// Slowest are the longest runs, longest first; First and Last those that
-	// start first and last. All are copies.
-	Slowest     []Run
-	First, Last Run
-	// Inside are up to sampleSize runs that lie in the interval wholly.
-	Inside []Run
+	// start first and last.
+	Slowest     []Ref
+	First, Last Ref
+	// Inside are the callables of up to sampleSize runs that lie in the
+	// interval wholly.
+	Inside []Sighting
+}
+
+// Ref points to a run.
+type Ref struct {
+	Trace pcommon.TraceID
+	ID    pcommon.SpanID
+}
+
+// Ref points to the run.
+func (r *Run) Ref() Ref { return Ref{r.Trace, r.ID} }
+
+// Sighting is a callable that a process ran.
+type Sighting struct {
+	Proc uint64
+	HID  string
 }
 
 // sampleSize bounds the runs looked at to learn what callables are.
 const sampleSize = 64
+
+// see notes a run's callable.
+func (f *Found) see(r *Run) {
+	s := Sighting{r.Proc, r.HID}
+	if n := len(f.Inside); n > 0 && f.Inside[n-1] == s || slices.Contains(f.Inside, s) {
+		return
+	}
+	f.Inside = append(f.Inside, s)
+}
 
 // Forgotten says whether the group may have lost runs of the interval.
 func (g *Group) Forgotten(in phases.Interval) bool { return in.Start < g.horizon }
@@ -62,26 +87,21 @@ func (g *Group) Overlap(in phases.Interval, slowest int, host string) Found {
 		f.Steps = most
 	}
 	f.Err = g.runs.maxErr(in)
-	f.First, f.Last = *g.runs.first(in), *g.runs.last(in)
-	for _, r := range g.runs.slowest(in, slowest) {
-		f.Slowest = append(f.Slowest, *r)
+	if r := g.runs.first(in); r != nil {
+		f.First, f.Last = r.Ref(), g.runs.last(in).Ref()
 	}
-	f.Inside = g.inside(in)
-	return f
-}
-
-func (g *Group) inside(in phases.Interval) []Run {
-	out := make([]Run, 0, sampleSize)
-	for i := g.runs.firstFrom(in.Start); i < len(g.runs.sorted) && len(out) < sampleSize; i++ {
+	f.Slowest = g.runs.slowest(in, slowest)
+	from := g.runs.firstFrom(in.Start)
+	for i := from; i < min(len(g.runs.sorted), from+sampleSize); i++ {
 		r := &g.runs.sorted[i]
 		if r.Host.Start >= in.End {
 			break
 		}
 		if r.Host.End <= in.End && r.Host.Len() > 0 {
-			out = append(out, *r)
+			f.see(r)
 		}
 	}
-	return out
+	return f
 }
 
 // Named finds, among the runs that overlap in, those that the external spans
@@ -98,15 +118,8 @@ func (g *Group) Named(in phases.Interval, exts []ExtSpan, slowest int, host stri
 	for r := range named {
 		runs = append(runs, r)
 	}
-	slices.SortFunc(runs, byStartPointer)
+	slices.SortFunc(runs, byStart)
 	return g.sum(runs, in, slowest, host)
-}
-
-func byStartPointer(a, b *Run) int {
-	if c := cmp.Compare(a.Host.Start, b.Host.Start); c != 0 {
-		return c
-	}
-	return cmp.Compare(string(a.ID[:]), string(b.ID[:]))
 }
 
 // collect adds the runs of a window that overlap in.
@@ -131,7 +144,7 @@ func (g *Group) sum(runs []*Run, in phases.Interval, slowest int, host string) F
 	var hosts, devices union
 	steps := make(map[pcommon.SpanID]struct{})
 	perProc := make(map[uint64]int)
-	for _, r := range runs {
+	for n, r := range runs {
 		hosts.add(r.Host)
 		if r.Device.Valid() {
 			f.HasDevice = true
@@ -146,23 +159,18 @@ func (g *Group) sum(runs []*Run, in phases.Interval, slowest int, host string) F
 		if p := g.procs[r.Proc]; p != nil && host != "" && p.host != "" && p.host != host {
 			f.Foreign = true
 		}
-		if len(f.Inside) < sampleSize && r.Host.Start >= in.Start && r.Host.End <= in.End {
-			f.Inside = append(f.Inside, *r)
+		if n < sampleSize && r.Host.Start >= in.Start && r.Host.End <= in.End {
+			f.see(r)
 		}
 	}
 	if len(steps) > 0 {
 		f.Steps = len(steps)
 	}
 	f.Host, f.Device = hosts.covered(in), devices.covered(in)
-	f.First, f.Last = *runs[0], *runs[len(runs)-1]
-	slices.SortFunc(runs, func(a, b *Run) int {
-		if slower(a, b) {
-			return -1
-		}
-		return 1
-	})
+	f.First, f.Last = runs[0].Ref(), runs[len(runs)-1].Ref()
+	slices.SortStableFunc(runs, func(a, b *Run) int { return cmp.Compare(b.Host.Len(), a.Host.Len()) })
 	for _, r := range runs[:min(slowest, len(runs))] {
-		f.Slowest = append(f.Slowest, *r)
+		f.Slowest = append(f.Slowest, r.Ref())
 	}
 	return f
 }

@@ -4,6 +4,7 @@
 package index
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"sort"
@@ -32,7 +33,7 @@ type Run struct {
 
 // pageSize is how many runs share a summary. A question about the slowest run
 // reads summaries first and only those pages that can matter.
-const pageSize = 128
+const pageSize = 32
 
 type page struct {
 	maxEnd, maxDur int64
@@ -51,10 +52,15 @@ type runList struct {
 	summed int
 }
 
-func byStart(a, b Run) int { return cmp.Compare(a.Host.Start, b.Host.Start) }
+func byStart(a, b *Run) int {
+	if c := cmp.Compare(a.Host.Start, b.Host.Start); c != 0 {
+		return c
+	}
+	return bytes.Compare(a.ID[:], b.ID[:])
+}
 
 func (l *runList) add(r Run) {
-	if n := len(l.sorted); n == 0 || r.Host.Start >= l.sorted[n-1].Host.Start {
+	if n := len(l.sorted); n == 0 || byStart(&r, &l.sorted[n-1]) >= 0 {
 		l.sorted = append(l.sorted, r)
 		return
 	}
@@ -67,10 +73,8 @@ func (l *runList) add(r Run) {
 // settle merges late and brings the summaries up to date.
 func (l *runList) settle() {
 	if len(l.late) > 0 {
-		slices.SortStableFunc(l.late, byStart)
-		from := sort.Search(len(l.sorted), func(i int) bool {
-			return l.sorted[i].Host.Start > l.late[0].Host.Start
-		})
+		slices.SortFunc(l.late, func(a, b Run) int { return byStart(&a, &b) })
+		from := sort.Search(len(l.sorted), func(i int) bool { return byStart(&l.sorted[i], &l.late[0]) > 0 })
 		l.merge(from)
 		l.summed = min(l.summed, from)
 	}
@@ -95,7 +99,7 @@ func (l *runList) merge(from int) {
 	l.sorted = append(l.sorted, l.late...)
 	k := len(l.sorted) - 1
 	for j := len(l.late) - 1; j >= 0; k-- {
-		if i >= from && l.sorted[i].Host.Start > l.late[j].Host.Start {
+		if i >= from && byStart(&l.sorted[i], &l.late[j]) > 0 {
 			l.sorted[k] = l.sorted[i]
 			i--
 		} else {

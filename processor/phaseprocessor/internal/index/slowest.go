@@ -11,67 +11,69 @@ import (
 )
 
 // slowest are the k longest overlapping runs, longest first, earlier ones first
-// among equals. Pages are read in the order of their longest run, until none
-// left can hold one that counts.
-func (l *runList) slowest(in phases.Interval, k int) []*Run {
+// among equals. Only the k pages with the longest longest runs are read, and
+// those at the edges: a run elsewhere has k longer ones before it.
+func (l *runList) slowest(in phases.Interval, k int) []Ref {
 	if k <= 0 {
 		return nil
 	}
-	type candidate struct {
-		from, to int
-		maxDur   int64
-	}
-	var pages []candidate
-	l.pagesOf(in, func(p, from, to int, _ bool) bool {
-		pages = append(pages, candidate{from, to, l.pages[p].maxDur})
-		return true
-	})
-	slices.SortStableFunc(pages, func(a, b candidate) int { return cmp.Compare(b.maxDur, a.maxDur) })
-	top := make(topRuns, 0, k)
-	for _, p := range pages {
-		if len(top) == k && p.maxDur < top[0].Host.Len() {
-			break
-		}
-		for i := p.from; i < p.to; i++ {
+	pages := make(top, 0, k)
+	runs := make(top, 0, k)
+	read := func(from, to int) {
+		for i := from; i < to; i++ {
 			if r := &l.sorted[i]; overlap(r, in) {
-				top.offer(r, k)
+				runs.offer(ranked{r.Host.Len(), i}, k)
 			}
 		}
 	}
-	slices.SortFunc(top, func(a, b *Run) int {
-		switch {
-		case slower(a, b):
-			return -1
-		case slower(b, a):
-			return 1
+	l.pagesOf(in, func(p, from, to int, inside bool) bool {
+		if inside {
+			pages.offer(ranked{l.pages[p].maxDur, p}, k)
+		} else {
+			read(from, to)
 		}
-		return 0
+		return true
 	})
-	return top
+	for _, p := range pages {
+		read(p.at*pageSize, min((p.at+1)*pageSize, len(l.sorted)))
+	}
+	slices.SortFunc(runs, ranked.compare)
+	out := make([]Ref, len(runs))
+	for i := range runs {
+		out[i] = l.sorted[runs[i].at].Ref()
+	}
+	return out
 }
 
-// topRuns is a heap with the least of the longest runs on top.
-type topRuns []*Run
-
-// slower says whether a ranks before b.
-func slower(a, b *Run) bool {
-	if c := cmp.Compare(a.Host.Len(), b.Host.Len()); c != 0 {
-		return c > 0
-	}
-	if c := cmp.Compare(a.Host.Start, b.Host.Start); c != 0 {
-		return c < 0
-	}
-	return string(a.ID[:]) < string(b.ID[:])
+// ranked is the place of something in a list, and the length it ranks by.
+type ranked struct {
+	length int64
+	at     int
 }
 
-func (h *topRuns) offer(r *Run, k int) {
+// compare puts the longer first, among equals the earlier.
+func (r ranked) compare(o ranked) int {
+	if c := cmp.Compare(o.length, r.length); c != 0 {
+		return c
+	}
+	return cmp.Compare(r.at, o.at)
+}
+
+func (r ranked) before(o ranked) bool {
+	return r.length > o.length || r.length == o.length && r.at < o.at
+}
+
+// top is a heap of those that rank first, with the last of them on top.
+type top []ranked
+
+func (h *top) offer(r ranked, k int) {
 	s := *h
 	if len(s) < k {
 		s = append(s, r)
 		*h = s
 		for i := len(s) - 1; i > 0; {
 			up := (i - 1) / 2
-			if !slower(s[up], s[i]) {
+			if !s[up].before(s[i]) {
 				break
 			}
 			s[up], s[i] = s[i], s[up]
@@ -79,21 +81,21 @@ func (h *topRuns) offer(r *Run, k int) {
 		}
 		return
 	}
-	if !slower(r, s[0]) {
+	if !r.before(s[0]) {
 		return
 	}
 	s[0] = r
 	for i := 0; ; {
-		least := i
+		last := i
 		for _, down := range [2]int{2*i + 1, 2*i + 2} {
-			if down < len(s) && slower(s[least], s[down]) {
-				least = down
+			if down < len(s) && s[last].before(s[down]) {
+				last = down
 			}
 		}
-		if least == i {
+		if last == i {
 			return
 		}
-		s[i], s[least] = s[least], s[i]
-		i = least
+		s[i], s[last] = s[last], s[i]
+		i = last
 	}
 }

@@ -4,6 +4,8 @@
 package join
 
 import (
+	"slices"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
@@ -20,6 +22,7 @@ const maxBody = 256
 // Body is the spans of one run, the root among them.
 type Body struct {
 	Spans ptrace.ResourceSpans
+	Trace pcommon.TraceID
 	ID    pcommon.SpanID
 	dur   int64
 	slot  slotKey
@@ -60,21 +63,45 @@ func slotOf(v *phases.Invocation, p *phases.Proc) slotKey {
 	return slotKey{p.Machine, v.Host.Start / bucketNS}
 }
 
-// Wants says whether the run's spans are worth keeping.
-func (b *Bodies) Wants(v *phases.Invocation, p *phases.Proc) bool {
-	if b.per == 0 || b.max == 0 || v.Past || v.Bad || v.Size() > min(maxBody, b.max) {
-		return false
+// Choose picks, among the invocations of a call that fresh marks, those whose
+// spans are worth keeping: at most as many a bucket as a bucket has room for.
+func (b *Bodies) Choose(batch *phases.Batch, fresh []int) []int {
+	if b.per == 0 || b.max == 0 {
+		return nil
 	}
-	if _, ok := b.byRun[v.ID]; ok {
-		return false
+	chosen := make(map[slotKey][]int)
+	for _, i := range fresh {
+		v := &batch.Invs[i]
+		slot := slotOf(v, &batch.Procs[v.Proc])
+		if v.Size() > min(maxBody, b.max) || !b.beats(slot, v) {
+			continue
+		}
+		best := append(chosen[slot], i)
+		for k := len(best) - 1; k > 0 && batch.Invs[best[k]].Host.Len() > batch.Invs[best[k-1]].Host.Len(); k-- {
+			best[k], best[k-1] = best[k-1], best[k]
+		}
+		chosen[slot] = best[:min(len(best), b.per)]
 	}
-	held := b.slots[slotOf(v, p)]
+	out := fresh[:0]
+	for _, best := range chosen {
+		out = append(out, best...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// beats says whether a run would find room in its bucket.
+func (b *Bodies) beats(slot slotKey, v *phases.Invocation) bool {
+	held := b.slots[slot]
 	return len(held) < b.per || held[len(held)-1].dur < v.Host.Len()
 }
 
 // Put keeps a copy of the run's spans, which now belongs to b.
 func (b *Bodies) Put(v *phases.Invocation, p *phases.Proc, spans ptrace.ResourceSpans, size int) {
-	body := &Body{Spans: spans, ID: v.ID, dur: v.Host.Len(), slot: slotOf(v, p), size: size}
+	if _, ok := b.byRun[v.ID]; ok {
+		return
+	}
+	body := &Body{Spans: spans, Trace: v.Trace, ID: v.ID, dur: v.Host.Len(), slot: slotOf(v, p), size: size}
 	held := append(b.slots[body.slot], body)
 	for i := len(held) - 1; i > 0 && held[i].dur > held[i-1].dur; i-- {
 		held[i], held[i-1] = held[i-1], held[i]
@@ -117,7 +144,7 @@ func (b *Bodies) forget(body *Body) {
 }
 
 // Of are the bodies of the first n of runs, in their order, that have one.
-func (b *Bodies) Of(runs []index.Run, n int) []*Body {
+func (b *Bodies) Of(runs []index.Ref, n int) []*Body {
 	var out []*Body
 	for i := range runs {
 		if len(out) == n {

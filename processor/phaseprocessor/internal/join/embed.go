@@ -26,12 +26,14 @@ func embed(to ptrace.Traces, body *Body, trace pcommon.TraceID, under pcommon.Sp
 			inside[span.SpanID()] = struct{}{}
 		}
 	}
+	from := body.Trace.String()
 	for _, ss := range rs.ScopeSpans().All() {
 		for _, span := range ss.Spans().All() {
 			original := span.SpanID()
 			attrs := span.Attributes()
+			attrs.EnsureCapacity(attrs.Len() + 3)
 			attrs.PutBool(semconv.PhaseCopy, true)
-			attrs.PutStr(semconv.PhaseCopyOfTraceID, span.TraceID().String())
+			attrs.PutStr(semconv.PhaseCopyOfTraceID, from)
 			attrs.PutStr(semconv.PhaseCopyOfSpanID, original.String())
 			span.SetTraceID(trace)
 			span.SetSpanID(copyID(trace, under, original))

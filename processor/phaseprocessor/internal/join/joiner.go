@@ -304,7 +304,7 @@ func (j *Joiner) put(at *request.Span, o *outcome) {
 func (j *Joiner) link(at *request.Span, o *outcome) {
 	room := j.MaxLinks
 	links := at.Links()
-	put := func(r *index.Run) {
+	put := func(r index.Ref) {
 		if room == 0 {
 			return
 		}
@@ -314,12 +314,13 @@ func (j *Joiner) link(at *request.Span, o *outcome) {
 		l.SetSpanID(r.ID)
 		l.Attributes().PutStr(semconv.PhaseLink, semconv.PhaseLinkHostRun)
 	}
-	put(&o.First)
+	put(o.First)
 	if o.Last.ID != o.First.ID {
-		put(&o.Last)
+		put(o.Last)
 	}
-	for i := range o.Slowest {
-		if r := &o.Slowest[i]; r.ID != o.First.ID && r.ID != o.Last.ID {
+	links.EnsureCapacity(links.Len() + min(room, len(o.Slowest)+2))
+	for _, r := range o.Slowest {
+		if r.ID != o.First.ID && r.ID != o.Last.ID {
 			put(r)
 		}
 	}
