@@ -120,6 +120,7 @@ func (s *settings) modelFlags(cmd *cobra.Command) {
 	f.IntVar(&c.Pipeline, "pipeline", c.Pipeline, "runs in flight on a chip, 1 or 2")
 	f.BoolVar(&c.DeviceSpans, "device-spans", c.DeviceSpans, "print what the device stamped")
 	f.IntVar(&c.TaskSlots, "task-slots", c.TaskSlots, "task windows among the device spans, 0 to 16")
+	f.BoolVar(&c.BindPhases, "bind-phases", c.BindPhases, "print the parts of bind as timing lines (hbg, generation 6 to 8)")
 	f.BoolVar(&c.Prewarm, "prewarm", c.Prewarm, "print the record of a worker's warm-up")
 	f.BoolVar(&c.Ext, "ext", c.Ext, "print ext.atom.* records that name requests (generation 8 and 9)")
 	f.IntVar(&c.ReopenEvery, "reopen-every", c.ReopenEvery, "close and open the worker after so many runs: counters start again")

@@ -37,7 +37,7 @@ type sinks struct {
 	stream  *bufio.Writer
 	emitter *otlp.Emitter
 	file    *outFile
-	spans   *otlp.FileWriter
+	spans   *otlp.Collector
 	truth   *model.TruthBuilder
 }
 
@@ -116,7 +116,7 @@ func (s *settings) openSpans(ctx context.Context, sim *model.Sim, out *sinks) er
 			return fmt.Errorf("--otlp-file: %w", err)
 		}
 		out.spans = otlp.NewFileWriter(out.file)
-		opts.File = out.spans
+		opts.Offline = out.spans
 	}
 	api, engine := sim.PIDs()
 	out.emitter, err = otlp.NewEmitter(ctx, sim.Clock(), api, engine, opts)

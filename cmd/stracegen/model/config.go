@@ -78,6 +78,9 @@ type Config struct {
 	// DeviceSpans prints what the device stamped; TaskSlots so many task windows, 0 to 16.
 	DeviceSpans bool
 	TaskSlots   int
+	// BindPhases prints the parts of bind as timing lines, as hbg does on request;
+	// generations 6 to 8.
+	BindPhases bool
 	// Prewarm prints the record of a worker's warm-up.
 	Prewarm bool
 	// Ext prints records of a producer outside the runtime that name the
@@ -152,6 +155,9 @@ func (c *Config) Validate() error {
 	}
 	if c.DropRate > 0 && c.Generation < 9 {
 		return fmt.Errorf("drop rate: generation %d declares no drops, use 9", c.Generation)
+	}
+	if c.BindPhases && (c.Runtime != RuntimeHBG || c.Generation < 6 || c.Generation > 8) {
+		return errors.New("bind phases: only the hbg runtime of generations 6 to 8 prints such lines")
 	}
 	if c.Pipeline == 2 && c.Generation < 4 {
 		return fmt.Errorf("pipeline: generation %d runs one at a time, use 4 or later", c.Generation)

@@ -47,6 +47,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		"their sum 1.2 must not exceed 1":               func(c *Config) { c.ErrorRate, c.CancelRate = 0.6, 0.6 },
 		"ext: generation 7 has no records":              func(c *Config) { c.Ext, c.Generation = true, 7 },
 		"drop rate: generation 8 declares no drops":     func(c *Config) { c.DropRate = 0.1 },
+		"bind phases: only the hbg runtime":             func(c *Config) { c.BindPhases = true },
 		"pipeline: generation 3 runs one at a time":     func(c *Config) { c.Pipeline, c.Generation = 2, 3 },
 		"pipeline: the simulated runtime runs one at a": func(c *Config) { c.Pipeline, c.Runtime = 2, RuntimeSim },
 	} {

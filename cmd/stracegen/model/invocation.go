@@ -4,6 +4,8 @@
 package model
 
 import (
+	"strconv"
+
 	"github.com/phasecol/phasecol/cmd/stracegen/logfmt"
 )
 
@@ -112,7 +114,7 @@ func (c *call) prepare(compat bool) {
 	case s.cfg.Runtime == RuntimeHBG && modern:
 		c.segments()
 	case s.cfg.Runtime == RuntimeHBG:
-		c.at += s.scaled(40, 120)
+		c.hostGraph()
 	default:
 		var attrs []logfmt.Attr
 		if s.cfg.Generation == 1 {
@@ -139,6 +141,36 @@ func (c *call) prebuilt() int64 {
 		}
 	}
 	return s.scaled(8, 25)
+}
+
+// hostGraph builds the graph on the host before there were records of it: timing
+// lines at most, printed together at its end.
+func (c *call) hostGraph() {
+	s := c.s
+	var lines []string
+	for _, p := range []struct{ name, attrs string }{
+		{"args", "ntensor=3 staged=0 bytes=0"},
+		{"arena_build", "bytes=11515648 device=2242048"},
+		{"runtime_init", ""},
+		{"host_orch", "tasks=128 heap_used=4096"},
+		{"graph_upload", "defs=0 bytes=0 submissions=0"},
+		{"arena_h2d", "nt=1 bytes=1728 copied=704 sm=1024 subs=0 args=0/3/0"},
+	} {
+		dur := s.scaled(4, 30)
+		lines = append(lines, "[host_phase_trace.cpp:393] bind phase="+p.name+" start_ns="+strconv.FormatInt(c.at, 10)+
+			" dur_ns="+strconv.FormatInt(dur, 10)+" "+p.attrs)
+		c.at += dur + s.nanos(20, 200)
+	}
+	if !s.cfg.BindPhases {
+		return
+	}
+	for _, text := range lines {
+		r := s.record()
+		r.Kind, r.Level, r.Func = logfmt.KindLog, "TIMING", "host_phase_trace_end"
+		r.Text = text
+		s.print(&c.w.thread, &c.w.drops, r, c.at)
+		c.at = c.w.thread.at + s.nanos(2_500, 3_500)
+	}
 }
 
 // segments are the parts of bind where the graph is built on the host.

@@ -6,7 +6,9 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -309,4 +311,35 @@ func BenchmarkSimulateAndFormat(b *testing.B) {
 		buf = f.Append(buf[:0], e.Record)
 	}
 	b.ReportMetric(float64(b.N)/time.Since(start).Seconds(), "records/s")
+}
+
+func TestBindPhases(t *testing.T) {
+	rec := record(t, mixed(4, func(c *Config) { c.Runtime, c.BindPhases, c.Ranks = "hbg", true, 1 }))
+	phase := regexp.MustCompile(`^\[mono_ns=\d+\]\[T0x[0-9a-f]+\]\[TIMING\] host_phase_trace_end: \[host_phase_trace\.cpp:\d+\] bind phase=(\w+) start_ns=(\d+) dur_ns=(\d+) (.*)$`)
+	bind := regexp.MustCompile(` name=chip\.run\.bind ts=(\d+) dur=(\d+) $`)
+	number := func(s string) int64 {
+		n, err := strconv.ParseInt(s, 10, 64)
+		require.NoError(t, err)
+		return n
+	}
+	var names []string
+	first, last := int64(0), int64(0)
+	binds := 0
+	for line := range strings.Lines(string(rec.text)) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := phase.FindStringSubmatch(line); m != nil {
+			if len(names) == 0 {
+				first = number(m[2])
+			}
+			names = append(names, m[1])
+			last = number(m[2]) + number(m[3])
+		} else if m := bind.FindStringSubmatch(line); m != nil {
+			binds++
+			require.Equal(t, []string{"args", "arena_build", "runtime_init", "host_orch", "graph_upload", "arena_h2d"}, names)
+			require.GreaterOrEqual(t, first, number(m[1]))
+			require.LessOrEqual(t, last, number(m[1])+number(m[2]))
+			names = nil
+		}
+	}
+	assert.Len(t, rec.invs, binds)
 }

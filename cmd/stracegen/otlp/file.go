@@ -16,60 +16,69 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// FileWriter writes spans as OTLP JSON, one export request per line and at most
-// a batch of spans in each, in the order in which they end: the same spans give
-// the same bytes. It is not safe for concurrent use, nor are the providers that
-// write into it.
-type FileWriter struct {
-	out io.Writer
-	err error
+// Collector gets spans offline: one resource of at most a batch of spans at a
+// time, in the order in which they end, so that the same spans give the same
+// calls. It is not safe for concurrent use, nor are the providers behind it.
+type Collector struct {
+	take func(ptrace.Traces) error
+	err  error
 }
 
-// NewFileWriter returns one that writes to out.
-func NewFileWriter(out io.Writer) *FileWriter { return &FileWriter{out: out} }
+// NewCollector returns one that hands traces to take, which then owns them. After
+// the first error take is not called again.
+func NewCollector(take func(ptrace.Traces) error) *Collector { return &Collector{take: take} }
 
-// Err is the first error of writing.
-func (w *FileWriter) Err() error { return w.err }
+// NewFileWriter returns a Collector that writes OTLP JSON to out, one export
+// request per line.
+func NewFileWriter(out io.Writer) *Collector {
+	m := ptrace.JSONMarshaler{}
+	return NewCollector(func(td ptrace.Traces) error {
+		line, err := m.MarshalTraces(td)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(append(line, '\n'))
+		return err
+	})
+}
+
+// Err is the first error.
+func (c *Collector) Err() error { return c.err }
 
 // processor returns a span processor for one provider: no goroutine, no timer.
-func (w *FileWriter) processor() sdktrace.SpanProcessor { return &fileProcessor{w: w} }
+func (c *Collector) processor() sdktrace.SpanProcessor { return &collectProcessor{c: c} }
 
-type fileProcessor struct {
-	w     *FileWriter
+type collectProcessor struct {
+	c     *Collector
 	spans []sdktrace.ReadOnlySpan
 }
 
-func (*fileProcessor) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (*collectProcessor) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 
-func (p *fileProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
+func (p *collectProcessor) OnEnd(s sdktrace.ReadOnlySpan) {
 	if p.spans = append(p.spans, s); len(p.spans) >= batchSize {
 		p.write()
 	}
 }
 
-func (p *fileProcessor) write() {
-	if len(p.spans) == 0 || p.w.err != nil {
+func (p *collectProcessor) write() {
+	if len(p.spans) == 0 || p.c.err != nil {
 		return
 	}
-	marshaler := ptrace.JSONMarshaler{}
-	line, err := marshaler.MarshalTraces(toTraces(p.spans))
+	if err := p.c.take(toTraces(p.spans)); err != nil {
+		p.c.err = fmt.Errorf("writing spans: %w", err)
+	}
 	clear(p.spans)
 	p.spans = p.spans[:0]
-	if err == nil {
-		_, err = p.w.out.Write(append(line, '\n'))
-	}
-	if err != nil {
-		p.w.err = fmt.Errorf("writing spans: %w", err)
-	}
 }
 
-// ForceFlush does nothing: lines are cut by number alone, so that a flush meant
+// ForceFlush does nothing: batches are cut by number alone, so that a flush meant
 // for the network does not change them.
-func (*fileProcessor) ForceFlush(context.Context) error { return nil }
+func (*collectProcessor) ForceFlush(context.Context) error { return nil }
 
-func (p *fileProcessor) Shutdown(context.Context) error {
+func (p *collectProcessor) Shutdown(context.Context) error {
 	p.write()
-	return p.w.err
+	return p.c.err
 }
 
 // toTraces builds one resource of one scope; all spans are of one provider.

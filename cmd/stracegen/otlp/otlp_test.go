@@ -154,7 +154,7 @@ func TestSpansKeepTheContract(t *testing.T) {
 	c := &collector{}
 	var file bytes.Buffer
 	f, e, err := emit(t, config(), Options{
-		Endpoint: serve(t, c), Timeout: 10 * time.Second, HostName: "node-7", File: NewFileWriter(&file),
+		Endpoint: serve(t, c), Timeout: 10 * time.Second, HostName: "node-7", Offline: NewFileWriter(&file),
 	})
 	require.NoError(t, err)
 	require.Empty(t, c.bad)
@@ -307,9 +307,9 @@ func checkPhase(t *testing.T, r truth.Request, q truth.Sequence, ph truth.Phase,
 
 func TestFileIsDeterministic(t *testing.T) {
 	var a, b bytes.Buffer
-	_, _, err := emit(t, config(), Options{File: NewFileWriter(&a)})
+	_, _, err := emit(t, config(), Options{Offline: NewFileWriter(&a)})
 	require.NoError(t, err)
-	_, _, err = emit(t, config(), Options{File: NewFileWriter(&b)})
+	_, _, err = emit(t, config(), Options{Offline: NewFileWriter(&b)})
 	require.NoError(t, err)
 	require.Positive(t, a.Len())
 	require.Equal(t, a.String(), b.String())
@@ -317,7 +317,7 @@ func TestFileIsDeterministic(t *testing.T) {
 
 func TestPodInResource(t *testing.T) {
 	var a bytes.Buffer
-	_, _, err := emit(t, config(), Options{File: NewFileWriter(&a), Pod: &truth.Pod{Namespace: "ns", Name: "p", UID: "u-1", Container: "c"}})
+	_, _, err := emit(t, config(), Options{Offline: NewFileWriter(&a), Pod: &truth.Pod{Namespace: "ns", Name: "p", UID: "u-1", Container: "c"}})
 	require.NoError(t, err)
 	first, _, _ := strings.Cut(a.String(), "\n")
 	td, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces([]byte(first))
@@ -394,7 +394,7 @@ func (failing) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
 func TestFileErrors(t *testing.T) {
 	w := NewFileWriter(failing{})
-	_, _, err := emit(t, config(), Options{File: w})
+	_, _, err := emit(t, config(), Options{Offline: w})
 	require.ErrorIs(t, err, io.ErrShortWrite)
 	require.ErrorIs(t, w.Err(), io.ErrShortWrite)
 }

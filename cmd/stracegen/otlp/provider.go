@@ -40,8 +40,8 @@ type Options struct {
 	Endpoint string
 	// Timeout bounds one export with its retries; 0 is ATOM's second.
 	Timeout time.Duration
-	// File, when set, gets the same spans.
-	File *FileWriter
+	// Offline, when set, gets the same spans.
+	Offline *Collector
 	// ServiceName and ServiceVersion, HostName and Pod describe both processes.
 	ServiceName    string
 	ServiceVersion string
@@ -91,8 +91,8 @@ func newSource(ctx context.Context, opts *Options, pid int32, role string) (*sou
 			sdktrace.WithBatchTimeout(scheduleDelay),
 			sdktrace.WithExportTimeout(timeout))))
 	}
-	if opts.File != nil {
-		popts = append(popts, sdktrace.WithSpanProcessor(opts.File.processor()))
+	if opts.Offline != nil {
+		popts = append(popts, sdktrace.WithSpanProcessor(opts.Offline.processor()))
 	}
 	s.provider = sdktrace.NewTracerProvider(popts...)
 	s.tracer = s.provider.Tracer(scopeName, trace.WithInstrumentationVersion(opts.ServiceVersion))
