@@ -206,7 +206,8 @@ func TestRotationByAge(t *testing.T) {
 func TestForgetsIdleProcesses(t *testing.T) {
 	r := startExporter(t, func(c *Config) { c.Rotation.MaxAge = time.Minute })
 	one := ptrace.NewTraces()
-	addInvocation(addResource(one, map[string]any{"service.name": "old", "process.pid": int64(50)}), 50, 1, 1, 0, 0)
+	// In slot 2 only: the slots before it stay without a lane.
+	addInvocation(addResource(one, map[string]any{"service.name": "old", "process.pid": int64(50)}), 50, 1, 1, 0, 0, semconv.AttrPrefix+"slot_id", int64(2))
 	r.send(t, one)
 	for i := range uint64(3) {
 		r.clock = r.clock.Add(2 * time.Minute)
@@ -214,6 +215,7 @@ func TestForgetsIdleProcesses(t *testing.T) {
 		r.send(t, runTrace(i+1, i*3000))
 	}
 	assert.Len(t, r.line.reg.procs, 3)
+	assert.Len(t, r.line.reg.tids, 9)
 	two := ptrace.NewTraces()
 	addInvocation(addResource(two, map[string]any{"service.name": "new", "process.pid": int64(50)}), 50, 9, 9, 0, 0)
 	r.send(t, two)

@@ -150,7 +150,9 @@ func (r *registry) forget(oldest uint64) {
 				continue
 			}
 			for _, l := range t.lanes {
-				delete(r.tids, l.tid)
+				if l != nil {
+					delete(r.tids, l.tid)
+				}
 			}
 			delete(p.threads, tk)
 		}

@@ -38,7 +38,7 @@ type track struct {
 	proc  *process
 	key   threadKey
 	role  string // from the first span: what the thread does
-	lanes []*lane
+	lanes []*lane // by slot; nil where a slot was skipped
 	used  uint64 // file number
 	// Asynchronous tracks only: what makes their ids unique, and the start of
 	// the outermost span known, whose process owns the track.
