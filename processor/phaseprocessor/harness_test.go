@@ -12,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/component/componenttest"
 	"go.opentelemetry.io/collector/consumer"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 	"go.opentelemetry.io/collector/processor/processortest"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/metadata"
 	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/phasetest"
@@ -121,4 +124,22 @@ func one(t testing.TB, spans []ptrace.Span) ptrace.Span {
 	t.Helper()
 	require.Len(t, spans, 1)
 	return spans[0]
+}
+
+func ts(ns int64) pcommon.Timestamp { return pcommon.Timestamp(ns) } //nolint:gosec // test data
+
+func sumOf(m metricdata.Metrics) (n int64) {
+	for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
+		n += p.Value
+	}
+	return n
+}
+
+func onlyAttr(t testing.TB, m metricdata.Metrics, key string) string {
+	t.Helper()
+	points := m.Data.(metricdata.Sum[int64]).DataPoints
+	require.Len(t, points, 1)
+	v, ok := points[0].Attributes.Value(attribute.Key(key))
+	require.True(t, ok)
+	return v.AsString()
 }
