@@ -37,9 +37,9 @@ type threadKey struct {
 type track struct {
 	proc  *process
 	key   threadKey
-	role  string // from the first span: what the thread does
+	role  string  // from the first span: what the thread does
 	lanes []*lane // by slot; nil where a slot was skipped
-	used  uint64 // file number
+	used  uint64  // file number
 	// Asynchronous tracks only: what makes their ids unique, and the start of
 	// the outermost span known, whose process owns the track.
 	id        uint64
