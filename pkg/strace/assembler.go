@@ -341,7 +341,6 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 	}
 	if u == nil {
 		if shape := p.scope.leftRun(p.pid, id.RunID, r, &id); shape != nil {
-			a.count(r)
 			a.emitStraggler(shape, p, r, &id, now)
 			return
 		}

@@ -59,6 +59,10 @@ type Name struct {
 	// structured is true for names below one of the runtime's invocation
 	// roots: the dotted name alone decides their parent.
 	structured bool
+	// device is true for device_wall and what is below: every generation
+	// stamps them on the device's clock, and a line torn behind its attributes
+	// may hide clk=dev, which would put them at boot time.
+	device bool
 	// prefixes are the dotted prefixes, longest first.
 	prefixes []*Name
 
@@ -172,6 +176,7 @@ func classify(text string) *Name {
 		name.Stage = r.stage + rest
 		name.structured = true
 		name.role = chipRole(name.Stage)
+		name.device = name.Stage == semconv.StageDeviceWall || strings.HasPrefix(name.Stage, semconv.StageDeviceWall+".")
 		return name
 	}
 	head, rest, dotted := strings.Cut(text, ".")

@@ -140,6 +140,7 @@ func (a *Assembler) emitStraggler(shape *runShape, p *process, r *Record, id *Id
 	if at.source == ClockNone {
 		var ok bool
 		if at, ok = a.place(p, r.TS, r.End(), 1, now); !ok {
+			a.count(r)
 			return
 		}
 	}
@@ -160,6 +161,12 @@ func (a *Assembler) emitStraggler(shape *runShape, p *process, r *Record, id *Id
 	s := rs.add(r)
 	a.build.span(&rs, s, t.process(p), shape.runID, shape.idTS, at, &deviceBlock{fits: true}, 0)
 	t.Spans[0].Parent = parent
+	if t.Spans[0].ID == shape.last {
+		a.stats.Records[OutcomeDuplicate]++
+		return
+	}
+	shape.last = t.Spans[0].ID
+	a.count(r)
 	a.end(t)
 }
 

@@ -25,6 +25,7 @@ func (b *builder) run(u *run, at placement, names *Names) {
 		b.spanOf = append(b.spanOf, len(t.Spans))
 		b.span(&u.records, r, process, u.id, idTS, at, &none, first)
 		id := t.Spans[len(t.Spans)-1].ID
+		u.shaped.last = id
 		switch r.name.role {
 		case roleGraphBuild:
 			if graphBuild < 0 {

@@ -178,7 +178,7 @@ func (s *Scanner) scanRecord(at int) Kind {
 	r.Name = s.names.Intern(name, r.Verbatim)
 	end := attrsEnd(s.line, p.i, r.Verbatim)
 	r.Attrs = bytes.Trim(s.line[p.i:end], " ")
-	r.Device = r.Name.role != roleDeviceBoundaries && hasToken(r.Attrs, "clk=dev")
+	r.Device = r.Name.device || (r.Name.role != roleDeviceBoundaries && hasToken(r.Attrs, "clk=dev"))
 	if s.prefixes == 1 {
 		r.Mono, r.Wall = s.mono, s.wall
 	}

@@ -146,6 +146,7 @@ func (e *encoder) shape(s *runShape) {
 	e.bytes(s.trace[:])
 	e.bytes(s.root[:])
 	e.bytes(s.graphBuild[:])
+	e.bytes(s.last[:])
 	e.int(s.idTS)
 	e.int(s.start)
 	e.int(s.end)
@@ -336,6 +337,7 @@ func (d *decoder) shape(now int64) *runShape {
 	copy(s.trace[:], d.bytes())
 	copy(s.root[:], d.bytes())
 	copy(s.graphBuild[:], d.bytes())
+	copy(s.last[:], d.bytes())
 	s.idTS = d.int()
 	s.start, s.end = d.int(), d.int()
 	s.at = placement{offset: d.int(), err: d.int(), source: ClockSource(d.uint())}

@@ -15,6 +15,8 @@ type runShape struct {
 	trace      TraceID
 	root       SpanID
 	graphBuild SpanID
+	// last is the span of the last record, by which a repeated line is known.
+	last SpanID
 	// start and end bound the run; end is math.MaxInt64 where it was cut
 	// short, since nothing tells when it ended.
 	start, end int64

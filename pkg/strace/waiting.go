@@ -143,9 +143,10 @@ func (u *run) full() bool { return u.invocations >= len(u.shaped.dispatches) }
 // endRun lets a run that is over collect its invocations, and sends on it and
 // others that miss none.
 func (a *Assembler) endRun(u *run, now int64) {
+	s := u.proc.scope
 	a.collect(u, now)
-	for i := 0; i < len(u.proc.scope.over); {
-		if o := u.proc.scope.over[i]; o.full() {
+	for i := 0; i < len(s.over); {
+		if o := s.over[i]; o.full() {
 			a.finishRun(o, now)
 		} else {
 			i++
