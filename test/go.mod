@@ -3,6 +3,7 @@ module github.com/phasecol/phasecol/test
 go 1.25.0
 
 require (
+	github.com/phasecol/phasecol/cmd/stracegen v0.0.0-00010101000000-000000000000
 	github.com/phasecol/phasecol/pkg/strace v0.0.0
 	github.com/stretchr/testify v1.11.1
 	go.opentelemetry.io/collector/pdata v1.64.0

@@ -122,7 +122,7 @@ func awaitRead(ctx context.Context, c *collector.Process) (records float64, err 
 		if err != nil {
 			return 0, err
 		}
-		now := m["otelcol_receiver_stracelog_records_total"] + m["otelcol_receiver_stracelog_records"]
+		now := m["otelcol_receiver_stracelog_records"]
 		if now == records && m["otelcol_fileconsumer_reading_files"] == 0 {
 			same++
 			continue

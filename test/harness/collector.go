@@ -249,3 +249,6 @@ func Sum(samples map[string]float64, name string) float64 {
 	}
 	return sum
 }
+
+// PID is the process id while it runs.
+func (c *Collector) PID() int { return c.cmd.Process.Pid }
