@@ -330,7 +330,7 @@ func TestPhaseSpansStayLean(t *testing.T) {
 	for _, name := range []string{"prefill_waiting", "prefill_forward", "decode_forward"} {
 		span := one(t, b.sink.named(name))
 		for key := range span.Attributes().All() {
-			require.Contains(t, []string{"gen_ai.request.id", "atom.sequence.id", "phase.join"}, key, name)
+			require.Contains(t, []string{"gen_ai.request.id", "atom.sequence.id", "phase.join", "phase.seen"}, key, name)
 		}
 	}
 }

@@ -143,3 +143,17 @@ func onlyAttr(t testing.TB, m metricdata.Metrics, key string) string {
 	require.True(t, ok)
 	return v.AsString()
 }
+
+// requireSame compares traces by their JSON form.
+func requireSame(t testing.TB, want, got []ptrace.Traces) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	var m ptrace.JSONMarshaler
+	for i := range want {
+		w, err := m.MarshalTraces(want[i])
+		require.NoError(t, err)
+		g, err := m.MarshalTraces(got[i])
+		require.NoError(t, err)
+		require.JSONEq(t, string(w), string(g))
+	}
+}

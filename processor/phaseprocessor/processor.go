@@ -211,12 +211,12 @@ func (p *phaseProcessor) remember(batch *phases.Batch, now time.Time) (wanted []
 	}
 	for i := range batch.Steps {
 		if s := &batch.Steps[i]; !s.Past && !s.Bad && s.Host.End <= now.Add(maxFuture).UnixNano() {
-			p.joiner.Index.AddStep(&batch.Procs[s.Proc], s.ID, s.Host)
+			p.joiner.Index.AddStep(&batch.Procs[s.Proc], s.ID, s.Host, now.UnixNano())
 		}
 	}
 	for i := range batch.Exts {
 		e := &batch.Exts[i]
-		p.joiner.Index.AddExt(&batch.Procs[e.Proc], e)
+		p.joiner.Index.AddExt(&batch.Procs[e.Proc], e, now.UnixNano())
 	}
 	return p.joiner.Bodies.Choose(batch, wanted)
 }

@@ -122,8 +122,11 @@ func settled(span ptrace.Span, role engine.Role) bool {
 	switch role {
 	case engine.RoleThread:
 		return false
-	case engine.RoleRequest, engine.RoleQueue:
+	case engine.RoleRequest:
 		_, ok := attrs.Get(semconv.PhaseContract)
+		return ok
+	case engine.RoleQueue:
+		_, ok := attrs.Get(semconv.PhaseSeen)
 		return ok
 	default:
 		return request.Joined(attrs)

@@ -177,6 +177,9 @@ const (
 	PhasePartial = "phase.partial"
 	// PhaseDuplicate is true on every arrival of a request span but the first.
 	PhaseDuplicate = "phase.duplicate"
+	// PhaseSeen is true on a waiting phase's span once a phase processor has
+	// judged its request: it gets no other attribute to tell by.
+	PhaseSeen = "phase.seen"
 	// PhaseCopy marks spans copied into the request's trace.
 	PhaseCopy            = "phase.copy"
 	PhaseCopyOfTraceID   = "phase.copy_of.trace_id"

@@ -45,13 +45,14 @@ func (l *extList) settle() {
 	}
 }
 
-func (l *extList) dropUpTo(h int64) {
+func (l *extList) dropUpTo(h int64) (dropped int) {
 	l.settle()
 	n := sort.Search(len(l.sorted), func(i int) bool { return l.sorted[i].Start > h })
 	for n > 0 && l.sorted[n-1].End > h {
 		n--
 	}
 	l.sorted = l.sorted[n:]
+	return n
 }
 
 func (l *extList) len() int { return len(l.sorted) }

@@ -34,6 +34,8 @@ type Group struct {
 	stepIDs    map[pcommon.SpanID]int64
 	procs      map[uint64]*proc
 	seen       map[pcommon.SpanID]struct{}
+	// exts is how many external spans the processes have.
+	exts int
 
 	// horizon is the time up to which runs may have been forgotten.
 	horizon int64
@@ -135,7 +137,7 @@ func (g *Group) dropUpTo(h int64, hard bool) (runs int) {
 	}
 	for key, p := range g.procs {
 		p.dropUpTo(h)
-		p.exts.dropUpTo(h)
+		g.exts -= p.exts.dropUpTo(h)
 		if p.len() == 0 && p.last <= h && p.exts.len() == 0 {
 			delete(g.procs, key)
 		}

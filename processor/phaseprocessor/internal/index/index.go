@@ -78,15 +78,30 @@ func (x *Index) AddRun(p *phases.Proc, r Run, now int64) bool {
 	return true
 }
 
-// AddStep takes a <level>.run.
-func (x *Index) AddStep(p *phases.Proc, id pcommon.SpanID, in phases.Interval) {
-	x.group(p).addStep(id, in)
+// AddStep takes a <level>.run. A group takes no more steps than runs.
+func (x *Index) AddStep(p *phases.Proc, id pcommon.SpanID, in phases.Interval, now int64) {
+	g := x.group(p)
+	g.lastAt = now
+	if len(g.stepIDs) >= x.set.MaxRuns {
+		x.evicted.Runs++
+		return
+	}
+	g.addStep(id, in)
 }
 
 // AddExt takes an external span that names a request.
-func (x *Index) AddExt(p *phases.Proc, e *phases.Ext) {
+func (x *Index) AddExt(p *phases.Proc, e *phases.Ext, now int64) {
 	g := x.group(p)
+	g.lastAt = now
 	span := ExtSpan{Group: g, Proc: p.Key, Time: phases.Interval{Start: e.Start, End: e.End}}
+	if span.Time.End <= g.horizon {
+		return
+	}
+	if g.exts >= x.set.MaxRuns {
+		x.evicted.Evidence++
+		return
+	}
+	g.exts++
 	g.proc(p.Key, p.Host).exts.add(span.Time)
 	for _, id := range e.RequestIDs {
 		if id != "" {

@@ -113,6 +113,9 @@ func (b *Bodies) Put(v *phases.Invocation, p *phases.Proc, spans ptrace.Resource
 	if len(held) > b.per {
 		b.forget(held[len(held)-1])
 	}
+	if len(b.order) > 2*len(b.byRun)+64 {
+		b.order = slices.DeleteFunc(b.order, func(o *Body) bool { return o.size == 0 })
+	}
 	for b.size > b.max && len(b.order) > 0 {
 		oldest := b.order[0]
 		b.order = b.order[1:]

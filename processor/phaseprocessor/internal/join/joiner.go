@@ -283,7 +283,7 @@ func (j *Joiner) write(at *request.Span, o *outcome, out ptrace.Traces, seen Obs
 func (j *Joiner) put(at *request.Span, o *outcome) {
 	attrs := at.Attributes()
 	attrs.EnsureCapacity(attrs.Len() + 7)
-	if o.hasErr {
+	if o.hasErr && !math.IsInf(o.err, 0) {
 		attrs.PutDouble(semconv.PhaseJoinError, o.err)
 	}
 	if !o.joined() {
@@ -327,6 +327,9 @@ func (j *Joiner) link(at *request.Span, o *outcome) {
 }
 
 func (j *Joiner) embed(at *request.Span, o *outcome, out ptrace.Traces, seen Observer, t *request.Trace) {
+	if at.Repeat {
+		return // its copies left with the first arrival
+	}
 	for _, body := range o.bodies {
 		embed(out, body, t.ID, at.SpanID())
 	}

@@ -13,6 +13,8 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"github.com/phasecol/phasecol/pkg/strace/semconv"
 )
 
 // linearLimit is the trace size up to which looking for a parent by walking
@@ -160,9 +162,6 @@ func (b *Batch) Build(now int64) {
 		from += size
 		b.buildTrace(members, now)
 	}
-	for i := range b.Invs {
-		b.Invs[i].finish()
-	}
 	for i := range b.Steps {
 		b.finishStep(&b.Steps[i])
 	}
@@ -209,11 +208,11 @@ func (b *Batch) buildTrace(members []int32, now int64) {
 	}
 	orphans := b.link(members)
 	b.resolve(members)
-	b.collect(members, orphans)
+	partial := b.collect(members, orphans)
 	if b.pieces == nil {
 		return
 	}
-	if orphans > 0 {
+	if orphans > 0 || partial {
 		b.pieces.remember(b, trace, members, now)
 	} else {
 		b.pieces.forget(trace)
@@ -321,7 +320,8 @@ func (b *Batch) resolve(members []int32) {
 }
 
 // collect makes the invocations, steps and external spans of one trace.
-func (b *Batch) collect(members []int32, orphans int) {
+// It says whether an invocation misses a piece.
+func (b *Batch) collect(members []int32, orphans int) (partial bool) {
 	firstInv, firstStep := len(b.Invs), len(b.Steps)
 	for _, i := range members {
 		n := &b.nodes[i]
@@ -337,7 +337,7 @@ func (b *Batch) collect(members []int32, orphans int) {
 	}
 	invs := b.Invs[firstInv:]
 	if len(invs) == 0 && firstStep == len(b.Steps) {
-		return
+		return false
 	}
 	b.indexRoots(firstInv)
 	for _, i := range members {
@@ -347,6 +347,7 @@ func (b *Batch) collect(members []int32, orphans int) {
 			b.repeat(n, firstStep)
 		case n.chip && n.root >= 0 && n.root != i:
 			b.Invs[b.invOf[n.root]].add(n, b.infoOf(n))
+			b.markLate(n)
 		}
 	}
 	if orphans > 0 {
@@ -354,10 +355,21 @@ func (b *Batch) collect(members []int32, orphans int) {
 	}
 	for k := range invs {
 		invs[k].Run = b.nodes[invs[k].node].run
+		invs[k].finish()
+		partial = partial || invs[k].Partial
 	}
 	for k := range b.Steps[firstStep:] {
 		b.Steps[firstStep+k].invs = [2]int{firstInv, len(b.Invs)}
 	}
+	return partial
+}
+
+// markLate says on the top of a late piece that its root has left without it.
+func (b *Batch) markLate(n *node) {
+	if n.past || !b.nodes[n.root].past || n.up == none || !b.nodes[n.up].past {
+		return
+	}
+	n.span.Attributes().PutBool(semconv.PhasePartial, true)
 }
 
 // indexRoots makes invOf an index from root node to invocation.

@@ -33,6 +33,9 @@ func (t *Trace) writeSequence(q *Sequence) {
 	attrs.EnsureCapacity(attrs.Len() + 16)
 	if q.Contract != "" && !s.judged {
 		attrs.PutStr(semconv.PhaseContract, q.Contract)
+		for _, i := range q.Role(engine.RoleQueue).Spans {
+			t.Spans[i].Attributes().PutBool(semconv.PhaseSeen, true)
+		}
 	}
 	if s.bad || present(attrs, semconv.PhaseE2E) {
 		return
@@ -202,19 +205,22 @@ func (t *Trace) End() (start, end int64) {
 	return start, end
 }
 
-// Results counts the contract results found here, each sequence and each
-// request without one once, leaving out what came before or was judged before.
+// Results counts the contract results found here, once for each request: that
+// of its HTTP span, or of its sequences where it has none. What came before or
+// was judged before is left out.
 func (t *Trace) Results() map[string]int64 {
 	out := make(map[string]int64)
-	for i := range t.Sequences {
-		if q := &t.Sequences[i]; q.Contract != "" && !t.Spans[q.Span].Repeat && !t.Spans[q.Span].judged {
-			out[q.Contract]++
+	count := func(result string, span int) {
+		if s := &t.Spans[span]; result != "" && !s.Repeat && !s.judged {
+			out[result]++
 		}
 	}
 	for i := range t.HTTPs {
-		h := &t.HTTPs[i]
-		if s := &t.Spans[h.Span]; len(h.Sequences) == 0 && h.Contract != "" && !s.Repeat && !s.judged {
-			out[h.Contract]++
+		count(t.HTTPs[i].Contract, t.HTTPs[i].Span)
+	}
+	for i := range t.Sequences {
+		if t.Sequences[i].HTTP < 0 {
+			count(t.Sequences[i].Contract, t.Sequences[i].Span)
 		}
 	}
 	return out
