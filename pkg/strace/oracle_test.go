@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -97,22 +98,47 @@ func playJob(t *testing.T, g *generator, seed uint64) {
 	done = true
 }
 
-// play reads files in a random order, in pieces of many sizes, with ticks.
+// play reads files in a random order, in pieces of many sizes. Now and then the
+// reader stops and goes on from a snapshot, or crashes: then it goes on from an
+// older snapshot and the offsets of that time.
 func (g *generator) play(p *player, files []oracle.File) {
 	lines := make([][]string, len(files))
+	next := make([]int, len(files))
 	left := 0
 	for i, f := range files {
 		lines[i] = strings.Split(f.Text, "\n")
 		left += len(lines[i])
 	}
 	piece := []int{1, 7, 1 << 20}[g.IntN(3)]
+	restarts := g.IntN(4) == 0
+	crashAt := -1
+	var saved []byte
+	var savedNext []int
+	var savedStats Stats
 	for left > 0 {
 		i := g.IntN(len(files))
-		n := min(len(lines[i]), 1+g.IntN(piece))
-		for _, l := range lines[i][:n] {
-			p.line(files[i].Scope, []byte(l), len(lines[i]) > 1)
-			lines[i] = lines[i][1:]
+		n := min(len(lines[i])-next[i], 1+g.IntN(piece))
+		for range n {
+			p.line(files[i].Scope, []byte(lines[i][next[i]]), next[i] < len(lines[i])-1)
+			next[i]++
 		}
 		left -= n
+		switch {
+		case !restarts:
+		case left <= crashAt:
+			p.crashed = true
+			p.restart(saved, savedStats)
+			for i := range next {
+				left += next[i] - savedNext[i]
+			}
+			next, crashAt, restarts = savedNext, -1, false
+		case crashAt < 0 && g.IntN(20) == 0:
+			saved, savedNext, savedStats = p.asm.AppendSnapshot(nil), slices.Clone(next), p.asm.Stats()
+			if g.IntN(2) == 0 {
+				p.restart(saved, savedStats)
+				continue
+			}
+			crashAt = g.IntN(left + 1)
+		}
 	}
 }

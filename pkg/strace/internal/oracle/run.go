@@ -53,7 +53,9 @@ func integer(s string) (int64, bool) {
 	return v, err == nil && strconv.FormatInt(v, 10) == s
 }
 
-func level(r *record, want string) bool { return family(r.name) == "node" && stage(r.name) == "level."+want }
+func level(r *record, want string) bool {
+	return family(r.name) == "node" && stage(r.name) == "level."+want
+}
 
 func (u *run) first(want string) *record {
 	for _, r := range u.records {
