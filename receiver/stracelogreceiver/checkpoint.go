@@ -5,8 +5,6 @@ package stracelogreceiver // import "github.com/phasecol/phasecol/receiver/strac
 
 import (
 	"context"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -29,8 +27,6 @@ type checkpoint struct {
 	client  storage.Client
 	durable bool
 	reader  *reader
-	// last is the snapshot that storage holds.
-	last []byte
 }
 
 func (c *checkpoint) Get(ctx context.Context, key string) ([]byte, error) {
@@ -50,23 +46,22 @@ func (c *checkpoint) Batch(ctx context.Context, ops ...*storage.Operation) error
 	if !setsOffsets(ops) {
 		return c.client.Batch(ctx, ops...)
 	}
-	snapshot, err := c.reader.endPoll(c.durable)
+	snapshot, what, err := c.reader.endPoll(c.durable)
 	if err != nil {
 		return err
 	}
-	if !c.durable {
-		return nil
-	}
 	started := time.Now()
-	changed := string(snapshot) != string(c.last)
-	if changed {
+	switch what {
+	case storeNothing:
+		return nil
+	case storeBoth:
 		ops = append(ops, storage.SetOperation(pendingKey, snapshot))
 	}
 	if err := c.client.Batch(ctx, ops...); err != nil {
+		c.reader.forgetSaved()
 		return fmt.Errorf("storing offsets and what is pending: %w", err)
 	}
-	if changed {
-		c.last = append(c.last[:0], snapshot...)
+	if what == storeBoth {
 		c.reader.noteSnapshot(ctx, len(snapshot), time.Since(started))
 	}
 	return nil
@@ -91,37 +86,7 @@ func (c *checkpoint) restore(ctx context.Context) error {
 		return nil
 	}
 	if err := c.reader.restore(snapshot); err != nil {
-		return fmt.Errorf("restoring what was pending (remove the receiver's storage to start without it): %w", err)
+		return restoring(err)
 	}
 	return nil
-}
-
-var errPending = errors.New("the stored snapshot is damaged")
-
-// appendBatches and cutBatches frame the batches that were not yet accepted
-// in front of the assembler's own snapshot.
-func appendBatches(dst []byte, batches [][]byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(batches)))
-	for _, b := range batches {
-		dst = binary.AppendUvarint(dst, uint64(len(b)))
-		dst = append(dst, b...)
-	}
-	return dst
-}
-
-func cutBatches(b []byte) (batches [][]byte, rest []byte, err error) {
-	count, n := binary.Uvarint(b)
-	if n <= 0 || count > uint64(len(b)) {
-		return nil, nil, errPending
-	}
-	b = b[n:]
-	for range count {
-		size, n := binary.Uvarint(b)
-		if n <= 0 || size > uint64(len(b)-n) {
-			return nil, nil, errPending
-		}
-		batches = append(batches, b[n:n+int(size)])
-		b = b[n+int(size):]
-	}
-	return batches, b, nil
 }

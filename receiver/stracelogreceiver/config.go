@@ -6,14 +6,13 @@ package stracelogreceiver // import "github.com/phasecol/phasecol/receiver/strac
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/open-telemetry/opentelemetry-collector-contrib/pkg/stanza/fileconsumer/matcher"
 	"go.opentelemetry.io/collector/component"
 	"go.opentelemetry.io/collector/config/configretry"
 
-	"github.com/phasecol/phasecol/pkg/strace"
+	"github.com/phasecol/phasecol/internal/stracepdata/settings"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
 )
 
@@ -44,7 +43,7 @@ type Config struct {
 	// IncludeFilePath adds log.file.path to resources.
 	IncludeFilePath bool `mapstructure:"include_file_path"`
 
-	Clock ClockConfig `mapstructure:"clock"`
+	Clock settings.Clock `mapstructure:"clock"`
 
 	// Linger is how long a closed invocation waits for swapped neighbours.
 	Linger time.Duration `mapstructure:"linger"`
@@ -53,33 +52,8 @@ type Config struct {
 	// StitchWait is how long a complete invocation waits for its L3 run.
 	StitchWait time.Duration `mapstructure:"stitch_wait"`
 
-	Limits         LimitsConfig              `mapstructure:"limits"`
+	Limits         settings.Limits           `mapstructure:"limits"`
 	RetryOnFailure configretry.BackOffConfig `mapstructure:"retry_on_failure"`
-
-	// prevent unkeyed literal initialization
-	_ struct{}
-}
-
-// ClockConfig says how spans get their wall time.
-type ClockConfig struct {
-	// Sources lists anchor, record, host and mtime in order of preference.
-	Sources []string `mapstructure:"sources"`
-	// TimeZone is the IANA name of the zone of wall-time prefixes.
-	TimeZone string `mapstructure:"time_zone"`
-	// OnNone is refuse or read_time.
-	OnNone string `mapstructure:"on_none"`
-
-	// prevent unkeyed literal initialization
-	_ struct{}
-}
-
-// LimitsConfig bounds what is held in memory.
-type LimitsConfig struct {
-	Invocations int `mapstructure:"invocations"`
-	Runs        int `mapstructure:"runs"`
-	Bytes       int `mapstructure:"bytes"`
-	Processes   int `mapstructure:"processes"`
-	Scopes      int `mapstructure:"scopes"`
 
 	// prevent unkeyed literal initialization
 	_ struct{}
@@ -88,7 +62,7 @@ type LimitsConfig struct {
 var _ component.Config = (*Config)(nil)
 
 func createDefaultConfig() component.Config {
-	defaults := strace.DefaultConfig()
+	waits := settings.NewDefaultWaits()
 	retry := configretry.NewDefaultBackOffConfig()
 	retry.MaxElapsedTime = 0
 	return &Config{
@@ -98,117 +72,41 @@ func createDefaultConfig() component.Config {
 		Compression:        "auto",
 		Format:             "auto",
 		ServiceName:        "simpler",
-		Clock:              ClockConfig{Sources: []string{"anchor", "record", "host", "mtime"}, OnNone: "refuse"},
-		Linger:             defaults.Linger,
-		MaxOpen:            defaults.MaxOpen,
-		StitchWait:         defaults.StitchWait,
-		Limits: LimitsConfig{
-			Invocations: defaults.MaxInvocations, Runs: defaults.MaxRuns, Bytes: defaults.MaxBytes,
-			Processes: defaults.MaxProcesses, Scopes: defaults.MaxScopes,
-		},
-		RetryOnFailure: retry,
+		Clock:              settings.NewDefaultClock(),
+		Linger:             waits.Linger,
+		MaxOpen:            waits.MaxOpen,
+		StitchWait:         waits.StitchWait,
+		Limits:             settings.NewDefaultLimits(),
+		RetryOnFailure:     retry,
 	}
 }
 
 // Validate reports every setting that cannot work, with what to write instead.
+// The nested ones have a Validate of their own, which the Collector calls.
 func (c *Config) Validate() error {
-	var errs error
-	bad := func(format string, args ...any) { errs = errors.Join(errs, fmt.Errorf(format, args...)) }
-
-	switch {
-	case len(c.Include) == 0:
-		bad("include: at least one glob pattern is required, for example /var/log/pods/*/*/*.log*")
-	default:
-		if _, err := matcher.New(matcher.Criteria{Include: c.Include, Exclude: c.Exclude}); err != nil {
-			bad("include, exclude: %w", err)
-		}
-	}
-	oneOf(&errs, "start_at", c.StartAt, "beginning", "end")
-	oneOf(&errs, "compression", c.Compression, "auto", "gzip", "none")
-	oneOf(&errs, "format", c.Format, "auto", "raw", "cri", "docker")
-	oneOf(&errs, "clock::on_none", c.Clock.OnNone, "refuse", "read_time")
-	if _, err := c.Clock.sources(); err != nil {
-		errs = errors.Join(errs, err)
-	}
-	if _, err := c.Clock.zone(); err != nil {
-		errs = errors.Join(errs, err)
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{
-		{"poll_interval", c.PollInterval},
-		{"linger", c.Linger},
-		{"max_open", c.MaxOpen},
-		{"stitch_wait", c.StitchWait},
-	} {
-		if d.value <= 0 {
-			bad("%s: must be more than 0, is %s", d.name, d.value)
-		}
-	}
-	if c.Linger > c.MaxOpen {
-		bad("linger: must not exceed max_open (%s), is %s", c.MaxOpen, c.Linger)
-	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{
-		{"max_concurrent_files", c.MaxConcurrentFiles},
-		{"limits::invocations", c.Limits.Invocations},
-		{"limits::runs", c.Limits.Runs},
-		{"limits::bytes", c.Limits.Bytes},
-		{"limits::processes", c.Limits.Processes},
-		{"limits::scopes", c.Limits.Scopes},
-	} {
-		if n.value < 1 {
-			bad("%s: must be at least 1, is %d", n.name, n.value)
-		}
-	}
-	if err := c.RetryOnFailure.Validate(); err != nil {
-		bad("retry_on_failure: %w", err)
-	}
-	return errs
+	return errors.Join(
+		c.validatePatterns(),
+		settings.OneOf("start_at", c.StartAt, "beginning", "end"),
+		settings.OneOf("compression", c.Compression, "auto", "gzip", "none"),
+		settings.OneOf("format", c.Format, "auto", "raw", "cri", "docker"),
+		settings.Positive("poll_interval", c.PollInterval),
+		settings.AtLeastOne("max_concurrent_files", c.MaxConcurrentFiles),
+		c.waits().Validate(),
+	)
 }
 
-func oneOf(errs *error, name, value string, allowed ...string) {
-	for _, a := range allowed {
-		if value == a {
-			return
-		}
+func (c *Config) validatePatterns() error {
+	if len(c.Include) == 0 {
+		return errors.New("include: at least one glob pattern is required, for example /var/log/pods/*/*/*.log*")
 	}
-	*errs = errors.Join(*errs, fmt.Errorf("%s: must be one of %s, is %q", name, strings.Join(allowed, ", "), value))
+	if _, err := matcher.New(matcher.Criteria{Include: c.Include, Exclude: c.Exclude}); err != nil {
+		return fmt.Errorf("include, exclude: %w", err)
+	}
+	return nil
 }
 
-func (c *ClockConfig) sources() ([]strace.ClockSource, error) {
-	known := map[string]strace.ClockSource{}
-	for _, s := range strace.DefaultClockSources() {
-		known[s.String()] = s
-	}
-	if len(c.Sources) == 0 {
-		return nil, errors.New("clock::sources: at least one of anchor, record, host, mtime is required")
-	}
-	sources := make([]strace.ClockSource, 0, len(c.Sources))
-	for _, name := range c.Sources {
-		source, ok := known[name]
-		if !ok {
-			return nil, fmt.Errorf("clock::sources: must be of anchor, record, host, mtime, each once; got %q", name)
-		}
-		delete(known, name)
-		sources = append(sources, source)
-	}
-	return sources, nil
-}
-
-// zone is nil when no zone is set: the prefixes stay unused then.
-func (c *ClockConfig) zone() (*time.Location, error) {
-	if c.TimeZone == "" {
-		return nil, nil //nolint:nilnil // no zone is a valid answer
-	}
-	zone, err := time.LoadLocation(c.TimeZone)
-	if err != nil {
-		return nil, fmt.Errorf("clock::time_zone: must be an IANA name such as Asia/Shanghai or UTC: %w", err)
-	}
-	return zone, nil
+func (c *Config) waits() settings.Waits {
+	return settings.Waits{Linger: c.Linger, MaxOpen: c.MaxOpen, StitchWait: c.StitchWait}
 }
 
 func (c *Config) format() container.Format {

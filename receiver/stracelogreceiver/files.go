@@ -7,109 +7,113 @@ import (
 	"os"
 	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/phasecol/phasecol/pkg/strace"
+	"github.com/phasecol/phasecol/internal/stracepdata/feed"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
-	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/fileclock"
 )
 
 const (
-	// fileIdle is how long a file may bring nothing before it is forgotten;
-	// it is recognised anew when it does.
+	// fileIdle is how long a file may bring nothing before it is forgotten; it
+	// is recognised anew when it does.
 	fileIdle = 10 * time.Minute
-	// reportEvery is how often the bytes behind are measured.
-	reportEvery = 5 * time.Second
-	// catchingUp is from how many bytes behind on progress is logged.
-	catchingUp = 64 << 20
+	// lookAgain is how long after a look that told nothing of its last record a
+	// file is looked at again.
+	lookAgain = 5 * time.Second
 )
 
 // file is what is known of one path.
 type file struct {
-	path     string
-	scope    string
-	identity container.Identity
-	clock    strace.FileClock
-	join     container.Joiner
-	// offset is behind the last block read.
-	offset int64
-	used   time.Time
-	// notedPID is the process that NoteFile was last called for.
-	notedPID int32
+	feed.Source
+	path   string
+	scope  string
+	join   container.Joiner
+	packed bool
+	// looked is when the file's clock was read, used when it last brought
+	// something.
+	looked, used time.Time
+	// poll is the poll that last brought something.
+	poll uint64
 }
 
-// files keeps the paths that bring blocks, and whose file a process writes.
-// The reader's lock guards it.
+// files keeps the paths that bring blocks. The reader's lock guards it.
 type files struct {
-	format   container.Format
-	byPath   map[string]*file
-	owners   map[dropKey]*file
-	reported time.Time
-	behind   int64
+	byPath map[string]*file
+	// poll counts ends of polls.
+	poll uint64
+	// pieces wait for their files after a restart.
+	pieces map[string][container.NumStreams][]byte
+	// owners finds the file that a process writes, where its path is wanted.
+	owners map[owner]string
 }
 
-func newFiles(format container.Format) *files {
-	return &files{format: format, byPath: map[string]*file{}, owners: map[dropKey]*file{}}
+type owner struct {
+	scope string
+	pid   int32
 }
 
-// get finds the file at path or takes a first look at it.
-func (fs *files) get(path string, now time.Time, logger *zap.Logger) *file {
-	if f, ok := fs.byPath[path]; ok {
-		f.used = now
-		if written := fileclock.Written(path, now); written != f.clock.Written {
-			f.clock.Written = written
-			f.notedPID = -1
-		}
-		return f
+func newFiles() *files {
+	return &files{
+		byPath: map[string]*file{}, pieces: map[string][container.NumStreams][]byte{}, owners: map[owner]string{},
 	}
-	f := &file{path: path, scope: container.ScopeKey(path), used: now, notedPID: -1}
-	f.identity, _ = container.IdentityOf(path)
-	clock, err := fileclock.Of(path, fs.format, now)
-	if err != nil {
-		// A file that was renamed or deleted since is still read from its open
-		// handle; only these clock sources are missing.
-		logger.Debug("no clock from the file system", zap.String("path", path), zap.Error(err))
+}
+
+// get finds the file at path, or begins to know it.
+func (fs *files) get(path string, now time.Time) *file {
+	f, ok := fs.byPath[path]
+	if !ok {
+		f = &file{path: path, scope: container.ScopeKey(path)}
+		fs.byPath[path] = f
+		f.join.Resume(fs.pieces[path])
+		delete(fs.pieces, path)
 	}
-	f.clock = clock
-	fs.byPath[path] = f
+	f.used, f.poll = now, fs.poll
 	return f
 }
 
-// owns notes that f brings records of pid.
-func (fs *files) owns(f *file, pid int32) { fs.owners[dropKey{f.scope, pid}] = f }
+// wantsLook reports whether the clock of the file at path should be read.
+func (fs *files) wantsLook(path string, now time.Time, mtime bool) bool {
+	f, ok := fs.byPath[path]
+	return !ok || (mtime && f.Clock.Mtime == 0 && now.Sub(f.looked) >= lookAgain)
+}
 
-func (fs *files) owner(scope string, pid int32) *file { return fs.owners[dropKey{scope, pid}] }
+// written notes when the file was last written to. A file that is gone was in
+// use until just now, as far as anyone can tell.
+func (f *file) written(info os.FileInfo, now time.Time) {
+	at := now.UnixNano()
+	if info != nil {
+		at = info.ModTime().UnixNano()
+	}
+	if at != f.Clock.Written {
+		f.Clock.Written = at
+		f.Changed()
+	}
+}
+
+// unpacking reports whether a compressed file was read since the last end of
+// a poll.
+func (fs *files) unpacking() bool {
+	for _, f := range fs.byPath {
+		if f.packed && f.poll == fs.poll {
+			return true
+		}
+	}
+	return false
+}
 
 // endPoll forgets files that have brought nothing for long.
 func (fs *files) endPoll(now time.Time) {
+	fs.poll++
 	for path, f := range fs.byPath {
 		if now.Sub(f.used) > fileIdle {
 			delete(fs.byPath, path)
 		}
 	}
-	for key, f := range fs.owners {
-		if now.Sub(f.used) > fileIdle {
-			delete(fs.owners, key)
-		}
-	}
 }
 
-// report measures how far reading is behind what is written.
-func (fs *files) report(now time.Time, tel *telemetry, logger *zap.Logger) {
-	if now.Sub(fs.reported) < reportEvery {
-		return
+// owns notes that the file at path brings records of pid, within max entries.
+func (fs *files) owns(f *file, pid int32, limit int) {
+	key := owner{f.scope, pid}
+	if _, known := fs.owners[key]; !known && len(fs.owners) >= limit {
+		clear(fs.owners) // each comes back with its next record
 	}
-	fs.reported = now
-	before := fs.behind
-	fs.behind = 0
-	for path, f := range fs.byPath {
-		// A compressed file's offset counts unpacked bytes: it is beyond the size.
-		if info, err := os.Stat(path); err == nil {
-			fs.behind += max(0, info.Size()-f.offset)
-		}
-	}
-	tel.behind.Store(fs.behind)
-	if fs.behind >= catchingUp {
-		logger.Info("catching up with the logs", zap.Int64("bytes_behind", fs.behind), zap.Int64("read_since_last", before-fs.behind))
-	}
+	fs.owners[key] = f.path
 }

@@ -18,10 +18,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/phasecol/phasecol/internal/stracepdata"
+	"github.com/phasecol/phasecol/internal/stracepdata/delivery"
+	"github.com/phasecol/phasecol/internal/stracepdata/feed"
+	"github.com/phasecol/phasecol/internal/stracepdata/settings"
 	"github.com/phasecol/phasecol/pkg/strace"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
-	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/delivery"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/fileclock"
+	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/marker"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/metadata"
 )
 
@@ -32,30 +35,37 @@ const batchSpans = 2048
 // reader turns blocks of lines into traces and hands them on. fileconsumer
 // calls it from one goroutine per file.
 type reader struct {
-	cfg    *Config
-	logger *zap.Logger
-	format container.Format
-	now    func() time.Time
-	host   func() strace.HostClock
-	tel    *telemetry
+	cfg     *Config
+	logger  *zap.Logger
+	format  container.Format
+	mtime   bool // file times may serve as a clock
+	now     func() time.Time
+	host    func() strace.HostClock
+	tel     *telemetry
+	backlog *backlog
 
 	// mu guards all below. It is held while the next component is waited for,
 	// which stops all reading: that is the back-pressure.
-	mu      sync.Mutex
-	asm     *strace.Assembler
-	scanner *strace.Scanner
-	writer  *stracepdata.Writer
-	outbox  *delivery.Outbox
-	files   *files
-	drops   map[dropKey]strace.Drops
+	mu     sync.Mutex
+	feed   *feed.Feed
+	writer *stracepdata.Writer
+	outbox *delivery.Outbox
+	files  *files
 	// ctx bounds deliveries: the receiver's life, then its shutdown.
-	ctx      context.Context //nolint:containedctx // fileconsumer's own ends too early to deliver a last time
-	flushAll bool
+	ctx context.Context //nolint:containedctx // fileconsumer's own ends too early to deliver a last time
+	// stopping is set at shutdown: an end of a poll is none any more.
+	stopping bool
+	// blocks counts what was read, saved is what the last snapshot was taken of.
+	blocks uint64
+	saved  state
 }
 
-type dropKey struct {
-	scope string
-	pid   int32
+// state changes with everything that a snapshot holds.
+type state struct {
+	taken  bool
+	blocks uint64
+	stats  strace.Stats
+	queue  int
 }
 
 func newReader(ctx context.Context, set receiver.Settings, cfg *Config, next consumer.Traces) (*reader, error) {
@@ -67,193 +77,159 @@ func newReader(ctx context.Context, set receiver.Settings, cfg *Config, next con
 		}
 		hostName = name
 	}
-	tel, err := newTelemetry(set)
-	if err != nil {
-		return nil, err
-	}
 	r := &reader{
-		cfg: cfg, logger: set.Logger, format: cfg.format(), now: time.Now, tel: tel, ctx: ctx,
-		files: newFiles(cfg.format()), drops: map[dropKey]strace.Drops{},
+		cfg: cfg, logger: set.Logger, format: cfg.format(), now: time.Now, ctx: ctx,
+		backlog: newBacklog(), files: newFiles(),
 	}
-	asmConfig, err := cfg.assembler(hostName)
+	asm, err := settings.Assembler(hostName, &cfg.Clock, &cfg.Limits, cfg.waits())
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(asmConfig.ClockSources, strace.ClockHost) && !fileclock.OwnTimeNamespace() {
+	asm.HoldForPoll = true
+	asm.Emit = func(t *strace.Trace) { r.writer.Append(t) }
+	r.mtime = slices.Contains(asm.ClockSources, strace.ClockMtime)
+	if slices.Contains(asm.ClockSources, strace.ClockHost) && !fileclock.OwnTimeNamespace() {
 		r.host = fileclock.Host
 	}
-	asmConfig.Emit = func(t *strace.Trace) { r.writer.Append(t) }
-	names := strace.NewNames()
-	r.scanner = strace.NewScanner(names)
-	r.asm, err = strace.NewAssembler(asmConfig, names)
-	if err != nil {
+	if r.tel, err = newTelemetry(set, r.backlog.bytes); err != nil {
+		return nil, err
+	}
+	if r.feed, err = feed.New(asm, r.tel.loss); err != nil {
 		return nil, err
 	}
 	r.writer = stracepdata.NewWriter(stracepdata.Options{
 		ScopeName: metadata.ScopeName, ScopeVersion: set.BuildInfo.Version,
 		Resource: func(scope *strace.Scope, pid int32, attrs pcommon.Map) { r.resource(hostName, scope, pid, attrs) },
 	})
-	r.outbox = delivery.NewOutbox(tel.observed(next), cfg.RetryOnFailure, tel.deliveryObserver(set.Logger))
+	r.outbox = delivery.NewOutbox(r.tel.observed(next), cfg.RetryOnFailure, r.tel.deliveryObserver())
 	return r, nil
-}
-
-// assembler translates the settings.
-func (c *Config) assembler(hostName string) (strace.Config, error) {
-	sources, err := c.Clock.sources()
-	if err != nil {
-		return strace.Config{}, err
-	}
-	zone, err := c.Clock.zone()
-	if err != nil {
-		return strace.Config{}, err
-	}
-	onNone := strace.NoneRefuse
-	if c.Clock.OnNone == "read_time" {
-		onNone = strace.NoneReadTime
-	}
-	return strace.Config{
-		Host: hostName, Linger: c.Linger, MaxOpen: c.MaxOpen, StitchWait: c.StitchWait, HoldForPoll: true,
-		ClockSources: sources, OnNone: onNone, TimeZone: zone,
-		MaxInvocations: c.Limits.Invocations, MaxRuns: c.Limits.Runs, MaxBytes: c.Limits.Bytes,
-		MaxProcesses: c.Limits.Processes, MaxScopes: c.Limits.Scopes,
-	}, nil
 }
 
 // consume is fileconsumer's callback: tokens are blocks of whole lines. It
 // never fails: what is read is filed, and what cannot be delivered waits.
 func (r *reader) consume(_ context.Context, tokens [][]byte, attributes map[string]any, _ int64, offsets []int64) error {
 	path, _ := attributes["log.file.path"].(string)
+	now := r.now()
+	info, err := os.Stat(path)
+	if err != nil {
+		info = nil // renamed or deleted since; it is read from its open handle
+	}
+	look := r.look(path, now)
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
-	f := r.files.get(path, now, r.logger)
-	if r.host != nil {
-		r.asm.SetHostClock(r.host())
+	f := r.files.get(path, now)
+	if look != nil {
+		f.Clock, f.packed, f.looked = look.clock, look.packed, now
+		f.Changed()
+		if r.cfg.IncludeFilePath {
+			f.OnProcess = func(pid int32) { r.files.owns(f, pid, r.cfg.Limits.Processes) }
+		}
 	}
-	for _, block := range tokens {
+	f.written(info, now)
+	if r.host != nil {
+		r.feed.Assembler.SetHostClock(r.host())
+	}
+	for i, block := range tokens {
 		r.block(f, block, now.UnixNano())
 		if r.writer.Len() >= batchSpans {
+			r.backlog.read(path, offsets[i+1], f.packed, now)
 			r.flush()
 		}
 	}
-	f.offset = offsets[len(tokens)]
-	r.tel.publish(r.asm.Stats())
-	r.files.report(now, r.tel, r.logger)
+	r.backlog.read(path, offsets[len(tokens)], f.packed, now)
+	r.tel.publish(r.feed.Assembler.Stats())
+	r.backlog.report(now, r.logger)
 	return nil
 }
 
+// fileLook is what one look at a file told.
+type fileLook struct {
+	clock  strace.FileClock
+	packed bool
+}
+
+// look reads a file's clock where that is due, without the lock: the end of a
+// compressed file takes its time.
+func (r *reader) look(path string, now time.Time) *fileLook {
+	r.mu.Lock()
+	due := r.files.wantsLook(path, now, r.mtime)
+	r.mu.Unlock()
+	if !due {
+		return nil
+	}
+	clock, packed, err := fileclock.Of(path, r.format, r.mtime)
+	if err != nil {
+		// Only these clock sources are missing then.
+		r.logger.Debug("no clock from the file system", zap.String("path", path), zap.Error(err))
+	}
+	return &fileLook{clock, packed}
+}
+
+// block files the lines of one token.
 func (r *reader) block(f *file, block []byte, now int64) {
-	scope := r.asm.Scope(f.scope, now)
+	if len(block) == 0 {
+		return // it only reports progress
+	}
+	r.blocks++
+	scope := r.feed.Assembler.Scope(f.scope, now)
+	line := feed.Line{Scope: scope, From: &f.Source, Now: now}
 	for len(block) > 0 {
-		line := block
+		text, ended := block, false
 		if i := bytes.IndexByte(block, '\n'); i >= 0 {
-			line, block = block[:i], block[i+1:]
+			text, block, ended = block[:i], block[i+1:], true
 		} else {
 			block = nil
 		}
-		bare, ok := r.format.Unwrap(line)
-		if !ok {
-			r.tel.skippedLine(r.ctx, "not_container_format")
+		line.Text, line.Ended, line.Stamped = text, ended, 0
+		if r.format.Container(text) && !r.undress(f, &line) {
 			continue
 		}
-		text, whole, dropped := f.join.Add(bare)
-		if dropped > 0 {
-			r.tel.skippedLine(r.ctx, "piece_too_long")
-		}
-		if whole {
-			r.line(f, scope, text, bare.Time, now)
-		}
+		r.feed.Add(&line)
 	}
 }
 
-// line files what one bare line holds. stamped is when a container runtime
-// read it, Unix ns, or 0.
-func (r *reader) line(f *file, scope *strace.Scope, text []byte, stamped, now int64) {
-	r.scanner.Reset(text, true)
-	for {
-		switch r.scanner.Next() {
-		case strace.KindNone:
-			return
-		case strace.KindRecord:
-			rec := &r.scanner.Record
-			if f.notedPID != rec.PID {
-				f.notedPID = rec.PID
-				r.asm.NoteFile(scope, rec.PID, f.clock, now)
-				r.files.owns(f, rec.PID)
-			}
-			if stamped != 0 {
-				r.sample(scope, rec, stamped, now)
-			}
-			r.asm.Add(scope, rec, now)
-		case strace.KindAnchor:
-			r.asm.NoteAnchor(scope, r.scanner.Anchor, now)
-		case strace.KindReady:
-			r.asm.NoteReady(scope, r.scanner.Ready, now)
-		case strace.KindDrops:
-			r.noteDrops(scope, r.scanner.Drops, now)
-		case strace.KindBad:
-			r.asm.NoteBad(r.scanner.Outcome)
-		}
+// undress takes the container runtime's dress off a line; false when nothing
+// is left to file yet.
+func (r *reader) undress(f *file, line *feed.Line) bool {
+	// Most lines of a server's log hold no marker: the stream is cheaper to
+	// know than the whole line.
+	raw := line.Text
+	if marker.First(raw) < 0 && !container.Partial(raw) && !f.join.Pending(container.StreamOf(raw)) {
+		return false
 	}
-}
-
-// sample pairs the container runtime's stamp with the monotonic time at which
-// the line was printed, or at least the span had ended.
-func (r *reader) sample(scope *strace.Scope, rec *strace.Record, stamped, now int64) {
-	mono := rec.Mono
-	if mono == 0 {
-		if rec.Device {
-			return
-		}
-		mono = rec.End()
+	bare, ok := r.format.Unwrap(raw)
+	if !ok {
+		r.tel.skippedLine("not_container_format")
+		return false
 	}
-	r.asm.NoteSample(scope, rec.PID, mono, stamped, now)
-}
-
-// noteDrops counts what a runtime says it lost since it last said so.
-func (r *reader) noteDrops(scope *strace.Scope, d strace.Drops, now int64) {
-	r.asm.NoteDrops(scope, d, now)
-	key := dropKey{scope.Key, d.PID}
-	before := r.drops[key]
-	if d.Total < before.Total {
-		before = strace.Drops{} // another process took the number
-	}
-	if len(r.drops) >= r.cfg.Limits.Processes {
-		clear(r.drops)
-	}
-	r.drops[key] = d
-	if d.Total == before.Total {
-		return
-	}
-	r.tel.hostDrops(r.ctx, before, d)
-	r.logger.Warn("the runtime lost records before they reached the log; spans of this process may be incomplete",
-		zap.String("scope", scope.Key), zap.Int32("pid", d.PID), zap.Uint64("new", d.Total-before.Total), zap.Uint64("total", d.Total))
+	text, ready, ended := f.join.Add(&bare)
+	line.Text, line.Ended, line.Stamped = text, ended && line.Ended, bare.Time
+	return ready
 }
 
 // resource writes what the processes of a scope share.
 func (r *reader) resource(hostName string, scope *strace.Scope, pid int32, attrs pcommon.Map) {
 	attrs.PutStr("service.name", r.cfg.ServiceName)
 	attrs.PutStr("host.name", hostName)
-	f := r.files.owner(scope.Key, pid)
-	if f == nil {
-		return
-	}
-	for _, a := range [...]struct{ key, value string }{
-		{"k8s.namespace.name", f.identity.Namespace},
-		{"k8s.pod.name", f.identity.Pod},
-		{"k8s.pod.uid", f.identity.PodUID},
-		{"k8s.container.name", f.identity.Container},
-		{"container.id", f.identity.ContainerID},
-	} {
-		if a.value != "" {
-			attrs.PutStr(a.key, a.value)
+	if id, ok := container.IdentityOfScope(scope.Key); ok {
+		for _, a := range [...]struct{ key, value string }{
+			{"k8s.namespace.name", id.Namespace},
+			{"k8s.pod.name", id.Pod},
+			{"k8s.pod.uid", id.PodUID},
+			{"k8s.container.name", id.Container},
+			{"container.id", id.ContainerID},
+		} {
+			if a.value != "" {
+				attrs.PutStr(a.key, a.value)
+			}
+		}
+		if n, ok := strace.ParseInt([]byte(id.RestartCount)); ok {
+			attrs.PutInt("k8s.container.restart_count", n)
 		}
 	}
-	if n, ok := strace.ParseInt([]byte(f.identity.RestartCount)); ok {
-		attrs.PutInt("k8s.container.restart_count", n)
-	}
-	if r.cfg.IncludeFilePath {
-		attrs.PutStr("log.file.path", f.path)
+	if path, ok := r.files.owners[owner{scope.Key, pid}]; ok && r.cfg.IncludeFilePath {
+		attrs.PutStr("log.file.path", path)
 	}
 }
 
@@ -265,66 +241,22 @@ func (r *reader) flush() {
 	r.outbox.Send(r.ctx)
 }
 
-// endPoll is called when every file has been read to its end. With snapshot
-// it returns all that is pending.
-func (r *reader) endPoll(snapshot bool) ([]byte, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := r.now()
-	if r.host != nil {
-		r.asm.SetHostClock(r.host())
-	}
-	r.asm.EndPoll(now.UnixNano())
-	if r.flushAll {
-		r.asm.Flush(now.UnixNano())
-	}
-	r.flush()
-	r.files.endPoll(now)
-	r.tel.publish(r.asm.Stats())
-	r.files.report(now, r.tel, r.logger)
-	if !snapshot {
-		return nil, nil
-	}
-	batches, err := r.outbox.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	return r.asm.AppendSnapshot(appendBatches(nil, batches)), nil
-}
-
-func (r *reader) restore(snapshot []byte) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	batches, rest, err := cutBatches(snapshot)
-	if err != nil {
-		return err
-	}
-	if err := r.outbox.Unmarshal(batches); err != nil {
-		return err
-	}
-	return r.asm.Restore(rest, r.now().UnixNano())
-}
-
 // stop lets the last deliveries go on until final ends; the context that
-// bounded them so far has ended, so that nobody holds the lock for long. With
-// flushAll the next end of a poll sends on the incomplete as well.
-func (r *reader) stop(final context.Context, flushAll bool) {
+// bounded them so far has ended, so that nobody holds the lock for long.
+func (r *reader) stop(final context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ctx, r.flushAll = final, flushAll
+	r.ctx, r.stopping = final, true
 }
 
 // close ends the reader. Without storage there is nowhere to keep what the
 // next component has not accepted.
-func (r *reader) close(ctx context.Context, drop bool) {
+func (r *reader) close(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if drop {
+	if r.cfg.Storage == nil {
 		r.outbox.Drop(ctx)
 	}
+	r.tel.publish(r.feed.Assembler.Stats())
 	r.tel.shutdown()
-}
-
-func (r *reader) noteSnapshot(ctx context.Context, size int, took time.Duration) {
-	r.tel.snapshot(ctx, size, took)
 }

@@ -42,23 +42,29 @@ func newStracelogReceiver(set receiver.Settings, cfg *Config, next consumer.Trac
 
 // Start restores what was pending and begins to read.
 func (r *stracelogReceiver) Start(ctx context.Context, host component.Host) error {
-	client, err := r.storageClient(ctx, host)
+	err := r.start(ctx, host)
 	if err != nil {
+		// The Collector shuts down only what has started.
+		err = errors.Join(err, r.release(ctx))
+	}
+	return err
+}
+
+func (r *stracelogReceiver) start(ctx context.Context, host component.Host) (err error) {
+	if r.storage, err = r.storageClient(ctx, host); err != nil {
 		return err
 	}
-	r.storage = client
 	// Delivery outlives Start, and ends in Shutdown.
 	running, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	r.reader, err = newReader(running, r.set, r.cfg, r.next)
-	if err != nil {
+	if r.reader, err = newReader(running, r.set, r.cfg, r.next); err != nil {
 		return err
 	}
-	checkpoint := &checkpoint{client: client, durable: r.cfg.Storage != nil, reader: r.reader}
+	checkpoint := &checkpoint{client: r.storage, durable: r.cfg.Storage != nil, reader: r.reader}
 	if err := checkpoint.restore(ctx); err != nil {
 		return err
 	}
-	r.manager, err = r.fileconsumerConfig().Build(r.set.TelemetrySettings, r.reader.consume,
+	manager, err := r.fileconsumerConfig().Build(r.set.TelemetrySettings, r.reader.consume,
 		fileconsumer.WithSplitFunc(split.Func(r.cfg.format())))
 	if err != nil {
 		return fmt.Errorf("setting up the file reader: %w", err)
@@ -67,9 +73,10 @@ func (r *stracelogReceiver) Start(ctx context.Context, host component.Host) erro
 		r.set.Logger.Info("no storage is set: a restart starts at start_at again, and what is pending at a crash is lost; set storage to a file_storage extension to survive both")
 	}
 	r.warnMissing()
-	if err := r.manager.Start(checkpoint); err != nil {
+	if err := manager.Start(checkpoint); err != nil {
 		return fmt.Errorf("starting the file reader: %w", err)
 	}
+	r.manager = manager
 	return nil
 }
 
@@ -113,26 +120,31 @@ func (r *stracelogReceiver) warnMissing() {
 // Shutdown stops reading and delivers what is complete. With storage the rest
 // is kept for the next start; without, it is sent on as it is.
 func (r *stracelogReceiver) Shutdown(ctx context.Context) error {
-	if r.cancel == nil {
+	if r.manager == nil {
 		return nil
 	}
 	r.cancel()
 	final, cancel := context.WithTimeout(ctx, shutdownFlush)
 	defer cancel()
-	if r.reader != nil {
-		r.reader.stop(final, r.cfg.Storage == nil)
+	r.reader.stop(final)
+	stopErr := r.manager.Stop()
+	r.manager = nil
+	return errors.Join(stopErr, r.release(ctx))
+}
+
+// release gives back what start took.
+func (r *stracelogReceiver) release(ctx context.Context) (err error) {
+	if r.cancel != nil {
+		r.cancel()
 	}
-	var errs error
-	if r.manager != nil {
-		errs = errors.Join(errs, r.manager.Stop())
-	}
 	if r.reader != nil {
-		r.reader.close(ctx, r.cfg.Storage == nil)
+		r.reader.close(ctx)
 	}
 	if r.storage != nil {
-		errs = errors.Join(errs, r.storage.Close(ctx))
+		err = r.storage.Close(ctx)
 	}
-	return errs
+	r.cancel, r.reader, r.storage = nil, nil, nil
+	return err
 }
 
 // storageClient opens the configured storage, or one that keeps nothing.

@@ -63,34 +63,62 @@ func (f Format) Container(b []byte) bool {
 }
 
 // Unwrap takes the dress off one line (without line feed). ok is false when
-// the line does not have the format's shape.
+// the line does not have the shape that the format demands; Auto takes such a
+// line as it is.
 func (f Format) Unwrap(b []byte) (line Line, ok bool) {
 	switch {
 	case f == Raw:
 		return Line{Text: b}, true
 	case f != CRI && looksDocker(b):
-		return unwrapDocker(b)
+		line, ok = unwrapDocker(b)
 	case f != Docker && looksCRI(b):
-		return unwrapCRI(b)
-	case f == Auto:
-		return Line{Text: b}, true
-	default:
-		return Line{}, false
+		line, ok = unwrapCRI(b)
 	}
+	if !ok && f == Auto {
+		return Line{Text: b}, true
+	}
+	return line, ok
+}
+
+// AnyPartial reports whether one of the lines, each with its line feed, is a
+// piece that goes on.
+func AnyPartial(lines []byte) bool {
+	for len(lines) > 0 {
+		end := bytes.IndexByte(lines, '\n')
+		if Partial(lines[:end]) {
+			return true
+		}
+		lines = lines[end+1:]
+	}
+	return false
 }
 
 // Partial reports whether a dressed line is a piece that goes on.
 func Partial(b []byte) bool {
 	if looksDocker(b) {
-		i := bytes.Index(b, []byte(`","stream":"`))
+		i := bytes.Index(b, streamKey)
 		return i >= 2 && string(b[i-2:i]) != `\n`
-	}
-	if !looksCRI(b) {
-		return false
 	}
 	_, tag, _, ok := cutCRI(b)
 	return ok && tag == 'P'
 }
+
+// StreamOf tells the stream of a dressed line.
+func StreamOf(b []byte) Stream {
+	if looksDocker(b) {
+		if i := bytes.Index(b, streamKey); i >= 0 && bytes.HasPrefix(b[i+len(streamKey):], []byte("stderr")) {
+			return Stderr
+		}
+		return Stdout
+	}
+	if stamp, _, _, ok := cutCRI(b); ok && isStderr(b, stamp) {
+		return Stderr
+	}
+	return Stdout
+}
+
+// streamKey ends a Docker line's text: a quote inside is escaped.
+var streamKey = []byte(`","stream":"`)
 
 func looksDocker(b []byte) bool {
 	return len(b) > 8 && b[0] == '{' && string(b[:8]) == `{"log":"`
@@ -103,6 +131,9 @@ func looksCRI(b []byte) bool {
 
 // cutCRI splits "<time> <stream> <tag> <text>".
 func cutCRI(b []byte) (stamp []byte, tag byte, rest []byte, ok bool) {
+	if !looksCRI(b) {
+		return nil, 0, nil, false
+	}
 	i := bytes.IndexByte(b, ' ')
 	// stdout and stderr are equally long: the tag has a fixed place.
 	const streamLen = len("stdout")
@@ -110,8 +141,7 @@ func cutCRI(b []byte) (stamp []byte, tag byte, rest []byte, ok bool) {
 	if i < 0 || at+1 > len(b) || b[at-1] != ' ' || (b[at] != 'F' && b[at] != 'P') {
 		return nil, 0, nil, false
 	}
-	stream := string(b[i+1 : i+1+streamLen])
-	if stream != "stdout" && stream != "stderr" {
+	if stream := string(b[i+1 : i+1+streamLen]); stream != "stdout" && stream != "stderr" {
 		return nil, 0, nil, false
 	}
 	rest = b[at+1:]
@@ -121,13 +151,16 @@ func cutCRI(b []byte) (stamp []byte, tag byte, rest []byte, ok bool) {
 	return b[:i], b[at], rest, true
 }
 
+// isStderr tells std(e)rr from std(o)ut behind the stamp.
+func isStderr(b, stamp []byte) bool { return b[len(stamp)+4] == 'e' }
+
 func unwrapCRI(b []byte) (Line, bool) {
 	stamp, tag, rest, ok := cutCRI(b)
 	if !ok {
 		return Line{}, false
 	}
 	line := Line{Text: rest, Partial: tag == 'P', Time: parseTime(stamp)}
-	if b[len(stamp)+4] == 'e' { // std(e)rr against std(o)ut
+	if isStderr(b, stamp) {
 		line.Stream = Stderr
 	}
 	return line, true

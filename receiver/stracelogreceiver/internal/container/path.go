@@ -42,16 +42,31 @@ func IdentityOf(path string) (id Identity, ok bool) {
 	return Identity{}, false
 }
 
+const (
+	containerScope = "container:"
+	directoryScope = "dir:"
+)
+
 // ScopeKey names the pid name space that the path's file belongs to: its
-// container, one restart of it, or else the directory.
+// container, one restart of it, or else the directory. What the path says of
+// the container can be read back from it: a restart of the Collector restores
+// scopes before it sees their files.
 func ScopeKey(path string) string {
 	id, ok := IdentityOf(path)
-	switch {
-	case !ok:
-		return "dir:" + filepath.ToSlash(filepath.Dir(path))
-	case id.PodUID != "":
-		return strings.Join([]string{"k8s:" + id.Namespace, id.Pod, id.PodUID, id.Container, id.RestartCount}, "/")
-	default:
-		return "container:" + id.ContainerID
+	if !ok {
+		return directoryScope + filepath.ToSlash(filepath.Dir(path))
 	}
+	return containerScope + strings.Join([]string{
+		id.Namespace, id.Pod, id.PodUID, id.Container, id.RestartCount, id.ContainerID,
+	}, "/")
+}
+
+// IdentityOfScope reads a scope's key; ok is false for that of a directory.
+func IdentityOfScope(key string) (id Identity, ok bool) {
+	rest, ok := strings.CutPrefix(key, containerScope)
+	f := strings.Split(rest, "/")
+	if !ok || len(f) != 6 {
+		return Identity{}, false
+	}
+	return Identity{Namespace: f[0], Pod: f[1], PodUID: f[2], Container: f[3], RestartCount: f[4], ContainerID: f[5]}, true
 }

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package fileclock reads what the file system and this machine's clocks say
-// about a log file: its birth, and for a file nobody writes any more the
-// pairing of its last record with its modification time.
+// about a log file: its birth, when it was last written to, and the pairing of
+// its last record with that time.
 package fileclock // import "github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/fileclock"
 
 import (
@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/phasecol/phasecol/pkg/strace"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
@@ -25,58 +24,53 @@ const (
 	// maxUnpacked bounds the work for a compressed file, whose end can only
 	// be reached through all of it.
 	maxUnpacked = 1 << 30
-	// Quiet is how long a file must not have been written to for its mtime to
-	// stand for its last record.
-	Quiet = 5 * time.Second
 )
 
-// Of reads the clock facts of the file at path at the wall time now. A file
-// that is still written to has no Mtime.
-func Of(path string, format container.Format, now time.Time) (strace.FileClock, error) {
+// Of reads the clock facts of the file at path. The pairing of its last record
+// with its modification time costs a look at its end, or for a compressed file
+// at all of it; it is left out unless mtime is set, and where the file grew
+// meanwhile. packed tells that the file is a gzip.
+func Of(path string, format container.Format, mtime bool) (clock strace.FileClock, packed bool, err error) {
 	f, err := os.Open(path) // #nosec G304 -- the path matched the user's own include patterns
 	if err != nil {
-		return strace.FileClock{}, fmt.Errorf("opening the log for its clock: %w", err)
+		return clock, false, fmt.Errorf("opening the log for its clock: %w", err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	before, err := f.Stat()
 	if err != nil {
-		return strace.FileClock{}, fmt.Errorf("reading the log's times: %w", err)
+		return clock, false, fmt.Errorf("reading the log's times: %w", err)
 	}
-	clock := strace.FileClock{Birth: birth(path), Written: info.ModTime().UnixNano()}
-	if now.Sub(info.ModTime()) < Quiet {
-		return clock, nil
+	clock = strace.FileClock{Birth: birth(path), Written: before.ModTime().UnixNano()}
+	packed, err = isPacked(f)
+	if err != nil || !mtime {
+		return clock, packed, err
 	}
-	end, err := lastEnd(f, info.Size(), format)
+	end, err := lastEnd(f, before.Size(), packed, format)
 	if err != nil {
-		return clock, fmt.Errorf("looking for the log's last record: %w", err)
+		return clock, packed, fmt.Errorf("looking for the log's last record: %w", err)
 	}
-	if end > 0 {
-		clock.LastEnd, clock.Mtime = end, info.ModTime().UnixNano()
+	after, err := f.Stat()
+	if err != nil {
+		return clock, packed, fmt.Errorf("reading the log's times: %w", err)
 	}
-	return clock, nil
+	if end > 0 && after.ModTime().Equal(before.ModTime()) && after.Size() == before.Size() {
+		clock.LastEnd, clock.Mtime = end, before.ModTime().UnixNano()
+	}
+	return clock, packed, nil
 }
 
-// Written is when the file at path was last written to, Unix ns. A file that is
-// gone was in use until just now, as far as anyone can tell.
-func Written(path string, now time.Time) int64 {
-	info, err := os.Stat(path)
-	if err != nil {
-		return now.UnixNano()
+func isPacked(f *os.File) (bool, error) {
+	var magic [2]byte
+	if _, err := f.ReadAt(magic[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("reading the log's first bytes: %w", err)
 	}
-	return info.ModTime().UnixNano()
+	return magic == [2]byte{0x1f, 0x8b}, nil
 }
 
 // lastEnd finds the latest end on the host's monotonic clock among the records
 // at the file's end; 0 when there is none.
-func lastEnd(f *os.File, size int64, format container.Format) (int64, error) {
-	var magic [2]byte
-	if _, err := f.ReadAt(magic[:], 0); err != nil {
-		if errors.Is(err, io.EOF) {
-			return 0, nil
-		}
-		return 0, err
-	}
-	if magic == [2]byte{0x1f, 0x8b} {
+func lastEnd(f *os.File, size int64, packed bool, format container.Format) (int64, error) {
+	if packed {
 		text, err := unpackedTail(f)
 		return latest(text, format), err
 	}

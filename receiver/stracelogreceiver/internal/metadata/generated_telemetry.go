@@ -359,7 +359,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ReceiverStracelogSkippedLines, err = builder.meter.Int64Counter(
 		"otelcol_receiver_stracelog_skipped_lines",
-		metric.WithDescription("Lines or pieces of container logs that were passed over. [Development]"),
+		metric.WithDescription("Lines with markers that were passed over, since they lack the shape that the format setting demands. [Development]"),
 		metric.WithUnit("{line}"),
 	)
 	errs = errors.Join(errs, err)

@@ -223,7 +223,7 @@ func AssertEqualReceiverStracelogRecords(t *testing.T, tt *componenttest.Telemet
 func AssertEqualReceiverStracelogSkippedLines(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_receiver_stracelog_skipped_lines",
-		Description: "Lines or pieces of container logs that were passed over. [Development]",
+		Description: "Lines with markers that were passed over, since they lack the shape that the format setting demands. [Development]",
 		Unit:        "{line}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,

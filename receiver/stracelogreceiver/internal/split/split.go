@@ -10,10 +10,11 @@ import (
 	"bytes"
 
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
+	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/marker"
 )
 
 const (
-	// MaxBlock bounds a block of lines, and so a token.
+	// MaxBlock bounds a block of lines, and so a token, but for a longer line.
 	MaxBlock = 32 << 10
 	// MaxLine is how much of a line without end is kept in view. The longest
 	// record of an encoding generation has 512 bytes; older ones print what
@@ -25,13 +26,12 @@ const (
 	// idleBytes is how much may be skipped before an empty block reports the
 	// progress: without a token, fileconsumer does not move its offset.
 	idleBytes = 64 << 10
-	// longestTag is the longest bracket that is looked for.
-	longestTag = len("[HOSTLOG_DROPS]")
 )
 
 // Func returns a bufio.SplitFunc for files of the given format. It is
-// stateless: one function serves all files. A token is one or more whole
-// lines without the last line feed; an empty token only reports progress.
+// stateless: one function serves all files. A token is one or more whole lines
+// with their line feeds, or a part of an overlong line without one; an empty
+// token only reports progress.
 func Func(format container.Format) func(data []byte, atEOF bool) (int, []byte, error) {
 	return func(data []byte, _ bool) (int, []byte, error) {
 		end := bytes.LastIndexByte(data, '\n') + 1
@@ -48,20 +48,20 @@ func Func(format container.Format) func(data []byte, atEOF bool) (int, []byte, e
 
 // rawBlock returns the first run of lines with markers.
 func rawBlock(region []byte) (int, []byte, error) {
-	at := Marker(region)
+	at := marker.First(region)
 	if at < 0 {
 		return skip(len(region))
 	}
 	start := bytes.LastIndexByte(region[:at], '\n') + 1
 	end := lineEnd(region, at)
 	for end < len(region) && end-start < MaxBlock {
-		next := Marker(region[end:min(len(region), end+lookahead)])
+		next := marker.First(region[end:min(len(region), end+lookahead)])
 		if next < 0 {
 			break
 		}
 		end = lineEnd(region, end+next)
 	}
-	return end, region[start : end-1], nil
+	return end, region[start:end], nil
 }
 
 // lineEnd is the index behind the line feed of the line that holds at. The
@@ -70,49 +70,39 @@ func lineEnd(region []byte, at int) int {
 	return at + bytes.IndexByte(region[at:], '\n') + 1
 }
 
-// containerBlock returns the first lines of a container log, all of them: the
-// pieces of a line that the container runtime split must stay together. A
-// block is dropped whole when nothing in it can matter.
+// containerBlock returns the first lines of a container log. In a log of
+// pieces a marker may be cut in two, and any line may complete one of an
+// earlier block, so a block is dropped only where no line is a piece, and then
+// but for the lines that may complete one: the first of each stream.
 func containerBlock(region []byte) (int, []byte, error) {
 	end := len(region)
-	if end > MaxLine {
-		end = bytes.LastIndexByte(region[:MaxLine], '\n') + 1
+	if end > MaxBlock {
+		end = bytes.LastIndexByte(region[:MaxBlock], '\n') + 1
 		if end == 0 {
 			end = lineEnd(region, 0)
 		}
 	}
-	// Leave pieces at the end for the block in which they are completed.
-	whole := end
-	for whole > 0 {
-		start := bytes.LastIndexByte(region[:whole-1], '\n') + 1
-		if !container.Partial(region[start : whole-1]) {
-			break
-		}
-		whole = start
-	}
-	partials := whole != end
-	switch {
-	case whole > 0:
-		end = whole
-	case end < MaxLine:
-		return 0, nil, nil // the rest of the line is still to come
-	}
 	block := region[:end]
-	if Marker(block) < 0 && !partials && !hasPartial(block) {
-		return skip(end)
+	if marker.First(block) >= 0 || container.AnyPartial(block) {
+		return end, block, nil
 	}
-	return end, block[:len(block)-1], nil
+	return end, firstOfStreams(block), nil
 }
 
-func hasPartial(block []byte) bool {
-	for len(block) > 0 {
-		end := bytes.IndexByte(block, '\n')
-		if container.Partial(block[:end]) {
-			return true
+// firstOfStreams returns the block's beginning up to where every stream has
+// had a line; when one has none, up to the first line, so that a block of one
+// stream costs one line.
+func firstOfStreams(block []byte) []byte {
+	first := lineEnd(block, 0)
+	stream := container.StreamOf(block[:first])
+	for from := first; from < len(block); {
+		end := lineEnd(block, from)
+		if container.StreamOf(block[from:end]) != stream {
+			return append(block[:first:first], block[from:end]...)
 		}
-		block = block[end+1:]
+		from = end
 	}
-	return false
+	return block[:first]
 }
 
 // longLine handles data without a line feed: more is asked for until it is
@@ -121,29 +111,11 @@ func longLine(data []byte) (int, []byte, error) {
 	if len(data) < MaxLine {
 		return 0, nil, nil
 	}
-	at := Marker(data)
-	if at < 0 {
-		// A bracket may be cut at the end.
-		return skip(len(data) - longestTag)
+	cut := marker.CutLong(data)
+	if marker.First(data[:cut]) < 0 {
+		return cut, []byte{}, nil
 	}
-	if last := lastMarker(data); last > 0 {
-		return last, data[:last], nil
-	}
-	// A single marker at the start of a line without end: no record is that
-	// long, but the scanner must see and count it.
-	return len(data), data, nil
-}
-
-func lastMarker(data []byte) int {
-	last := 0
-	for at := Marker(data); at >= 0; {
-		last += at
-		at = Marker(data[last+1:])
-		if at >= 0 {
-			last++
-		}
-	}
-	return last
+	return cut, data[:cut], nil
 }
 
 func skip(n int) (int, []byte, error) {
@@ -151,39 +123,4 @@ func skip(n int) (int, []byte, error) {
 		return n, nil, nil
 	}
 	return n, []byte{}, nil
-}
-
-// Marker returns the index of the first bracket in b that opens something the
-// scanner understands, or -1. It may report others: the scanner decides.
-func Marker(b []byte) int {
-	for from := 0; ; {
-		i := bytes.IndexByte(b[from:], '[')
-		if i < 0 {
-			return -1
-		}
-		from += i
-		rest := b[from:]
-		if len(rest) < 8 {
-			return -1
-		}
-		switch rest[1] {
-		case 'S':
-			if string(rest[:8]) == "[STRACE]" {
-				return from
-			}
-		case 'C':
-			if string(rest[:7]) == "[CLOCK_" {
-				return from
-			}
-		case 'H':
-			if string(rest[:8]) == "[HOSTLOG" {
-				return from
-			}
-		case 'c':
-			if string(rest[:6]) == "[chip_" {
-				return from
-			}
-		}
-		from++
-	}
 }

@@ -5,7 +5,7 @@
 // refusals are retried with back-off and hold up the reader, permanent errors
 // are counted and dropped, and what is not accepted at shutdown stays in the
 // outbox.
-package delivery // import "github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/delivery"
+package delivery // import "github.com/phasecol/phasecol/internal/stracepdata/delivery"
 
 import (
 	"context"
@@ -29,7 +29,8 @@ const (
 	ReasonElapsed   Reason = "retries_exhausted"
 	ReasonDisabled  Reason = "retry_disabled"
 	ReasonShutdown  Reason = "shutdown"
-	// ReasonTaken: a component kept part of a batch and refused it.
+	// ReasonTaken: a component kept, or filtered, part of a batch and then
+	// refused it.
 	ReasonTaken Reason = "taken_downstream"
 )
 
@@ -68,7 +69,7 @@ func (o *Outbox) Len() int { return len(o.queue) }
 // When ctx ends it returns at once and the rest stays queued.
 func (o *Outbox) Send(ctx context.Context) {
 	for len(o.queue) > 0 {
-		if !o.sendOne(ctx, o.queue[0]) {
+		if !o.sendOne(ctx) {
 			return
 		}
 		o.queue[0] = ptrace.Traces{}
@@ -77,8 +78,9 @@ func (o *Outbox) Send(ctx context.Context) {
 	o.queue = nil
 }
 
-// sendOne is false only when ctx ended first.
-func (o *Outbox) sendOne(ctx context.Context, t ptrace.Traces) bool {
+// sendOne delivers the oldest batch; false only when ctx ended first.
+func (o *Outbox) sendOne(ctx context.Context) bool {
+	t := o.queue[0]
 	spans := t.SpanCount()
 	if spans == 0 {
 		return true
@@ -112,6 +114,11 @@ func (o *Outbox) sendOne(ctx context.Context, t ptrace.Traces) bool {
 		if left := t.SpanCount(); left < spans {
 			o.observe.Dropped(ctx, spans-left, ReasonTaken, err)
 			spans = left
+		}
+		// A refusal may name the part that is to come again.
+		if part := (consumererror.Traces{}); errors.As(err, &part) {
+			t = part.Data()
+			o.queue[0], spans = t, t.SpanCount()
 		}
 		if !sleep(ctx, wait.NextBackOff()) {
 			return false
