@@ -1,6 +1,6 @@
 module github.com/phasecol/phasecol/cmd/stracetiming
 
-go 1.26.0
+go 1.25.0
 
 require (
 	github.com/DataDog/sketches-go v1.4.8
@@ -8,7 +8,7 @@ require (
 	github.com/phasecol/phasecol/pkg/strace v0.0.0
 	github.com/schollz/progressbar/v3 v3.19.1
 	github.com/spf13/cobra v1.10.2
-	golang.org/x/term v0.48.0
+	golang.org/x/term v0.44.0
 )
 
 require (
@@ -18,7 +18,7 @@ require (
 	github.com/rivo/uniseg v0.4.7 // indirect
 	github.com/spf13/pflag v1.0.9 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
-	golang.org/x/sys v0.50.0 // indirect
+	golang.org/x/sys v0.46.0 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 )
 

@@ -26,11 +26,9 @@ func (b *block) cut() { b.cuts = append(b.cuts, len(b.text)) }
 
 func (b *block) end() { b.ends = append(b.ends, len(b.text)) }
 
-// clone copies the block, for one that has to wait.
-func (b *block) clone() block {
-	return block{
-		text: append([]byte(nil), b.text...), cuts: append([]int(nil), b.cuts...), ends: append([]int(nil), b.ends...),
-	}
+// copy takes over what is in o, for one that has to wait.
+func (b *block) copy(o *block) {
+	b.text, b.cuts, b.ends = append(b.text[:0], o.text...), append(b.cuts[:0], o.cuts...), append(b.ends[:0], o.ends...)
 }
 
 // writeTo writes the events with lane tid.

@@ -29,6 +29,7 @@ type file struct {
 	zip    *gzip.Writer
 	direct bool // path is no regular file: written in place
 	events int64
+	meta   []byte
 	// spool holds what goes behind the events, until they are all there.
 	spool      *bufio.Writer
 	spoolFile  *os.File

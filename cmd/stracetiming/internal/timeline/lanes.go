@@ -263,7 +263,8 @@ func (t *procTable) place(f *file, pr *proc, th *thread, b *block, tops []interv
 		return nil, false, err
 	}
 	if !th.split {
-		th.held, th.heldTops, th.heldSlot, th.isHolding = b.clone(), slices.Clone(tops), slot, true
+		th.held.copy(b)
+		th.heldTops, th.heldSlot, th.isHolding = append(th.heldTops[:0], tops...), slot, true
 		return nil, true, nil
 	}
 	l = t.slotLane(th, tops, slot)

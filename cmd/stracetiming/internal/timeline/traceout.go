@@ -213,15 +213,15 @@ func (o *TraceOut) name(process int64, l *invocationLabel, label string) error {
 
 // metadata writes a name for a process or a thread.
 func (f *file) metadata(kind string, pid, tid int64, name string) error {
-	b := append([]byte(nil), `{"ph":"M","name":`...)
+	b := append(f.meta[:0], `{"ph":"M","name":`...)
 	b = appendString(b, kind)
 	b = append(b, `,"pid":`...)
 	b = strconv.AppendInt(b, pid, 10)
 	b = append(b, `,"tid":`...)
 	b = strconv.AppendInt(b, tid, 10)
 	b = append(b, `,"args":{"name":`...)
-	b = append(appendString(b, name), "}}"...)
-	return f.event(b)
+	f.meta = append(appendString(b, name), "}}"...)
+	return f.event(f.meta)
 }
 
 func hidLabel(l *invocationLabel) string {
