@@ -26,8 +26,9 @@ type sampleWindow struct {
 	sorted [maxSamples]int64 // the first n of ring, ascending
 	n      int               // filled
 	next   int
-	// above counts consecutive samples far above the smallest; low is the
-	// smallest of them and since the monotonic time of the first.
+	// above counts consecutive samples far above the smallest, which are not
+	// in the window; low is the smallest of them and since the monotonic time
+	// of the first.
 	above      int
 	low, since int64
 	// jumps counts steps of the wall clock seen in the samples.
@@ -36,26 +37,33 @@ type sampleWindow struct {
 
 // add takes the sample offset, read from a line emitted at mono.
 func (w *sampleWindow) add(mono, offset int64) {
-	if w.n > 0 {
-		switch smallest := w.sorted[0]; {
-		case offset < smallest-jumpMin:
-			// Nothing is stamped before it is written: the wall clock went
-			// back, or all samples so far were late.
-			w.jumps++
-			w.n, w.next, w.above = 0, 0, 0
-		case offset <= smallest+jumpMin:
-			w.above = 0
-		case w.above == 0 || offset < w.low-jumpMin: // a stall that drains comes down
-			w.above, w.low, w.since = 1, offset, mono
-		default:
-			w.above++
-			w.low = min(w.low, offset)
-			if w.above >= jumpRun && mono-w.since >= jumpSpan {
-				w.jumps++
-				w.keepLast(jumpRun - 1)
-			}
+	if w.n == 0 {
+		w.put(offset)
+		return
+	}
+	switch smallest := w.sorted[0]; {
+	case offset < smallest-jumpMin:
+		// Nothing is stamped before it is written: the wall clock went back,
+		// or all samples so far were late.
+		w.restart(offset)
+	case offset <= smallest+jumpMin:
+		w.above = 0
+		w.put(offset)
+	case w.above == 0 || offset < w.low-jumpMin: // a stall that drains comes down
+		w.above, w.low, w.since = 1, offset, mono
+	default:
+		w.above++
+		w.low = min(w.low, offset)
+		if w.above >= jumpRun && mono-w.since >= jumpSpan {
+			w.restart(w.low)
 		}
 	}
+}
+
+// restart counts a step of the wall clock and begins behind it.
+func (w *sampleWindow) restart(offset int64) {
+	w.jumps++
+	w.n, w.next, w.above = 0, 0, 0
 	w.put(offset)
 }
 
@@ -72,18 +80,6 @@ func (w *sampleWindow) put(offset int64) {
 	w.ring[w.next] = offset
 	w.next = (w.next + 1) % maxSamples
 	w.n++
-}
-
-// keepLast forgets all but the newest k samples: those from behind the step.
-func (w *sampleWindow) keepLast(k int) {
-	var last [jumpRun]int64
-	for i := range k {
-		last[i] = w.ring[(w.next-k+i+maxSamples)%maxSamples]
-	}
-	w.n, w.next, w.above = 0, 0, 0
-	for _, offset := range last[:k] {
-		w.put(offset)
-	}
 }
 
 // estimate returns the tightest sample, and as its error the spread between it
