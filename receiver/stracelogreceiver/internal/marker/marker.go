@@ -51,8 +51,8 @@ func is(b []byte) bool {
 // CutLong returns how much of the beginning of an overlong text without line
 // end can be passed on or over, so that no record is cut: all up to the prefix
 // of the last marker, or where there is none, up to what may be the beginning
-// of a marker and its prefix. A text that begins with its last marker goes
-// whole: no record is that long. The result is more than 0.
+// of a marker and its prefix. So does a text that begins with its last marker:
+// no record is that long. The result is more than 0.
 func CutLong(text []byte) int {
 	last := -1
 	for at := First(text); at >= 0; {
@@ -63,13 +63,12 @@ func CutLong(text []byte) int {
 		}
 		at = last + 1 + next
 	}
-	if last < 0 {
-		return max(1, len(text)-prefix)
+	if last >= 0 {
+		if cut := prefixStart(text, last); cut > 0 {
+			return cut
+		}
 	}
-	if cut := prefixStart(text, last); cut > 0 {
-		return cut
-	}
-	return len(text)
+	return max(1, len(text)-prefix)
 }
 
 // prefixStart finds where the prefix of the marker at begins.
