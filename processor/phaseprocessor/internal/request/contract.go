@@ -182,7 +182,13 @@ func (q *Sequence) disagrees(s *Span, tolerance int64) bool {
 // excused says whether a request may have no sequence at all: it was refused,
 // or it failed before the engine had it.
 func (h *HTTP) excused(s *Span) bool {
-	return h.Facts.Unsupported == unsupportedPD || h.Facts.StatusCode >= 400 || s.failed()
+	return h.settled() || h.Facts.StatusCode >= 500 || s.failed()
+}
+
+// settled says whether no engine span will come at all: the request was turned
+// away, or the engine does not trace its kind.
+func (h *HTTP) settled() bool {
+	return h.Facts.Unsupported == unsupportedPD || h.Facts.StatusCode >= 400 && h.Facts.StatusCode < 500
 }
 
 func (t *Trace) checkHTTP(h *HTTP, tolerance int64) string {

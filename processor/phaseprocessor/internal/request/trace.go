@@ -91,6 +91,9 @@ type Trace struct {
 	Orphans []int
 	// Late is set when spans of this trace were let go before.
 	Late bool
+
+	// sequenceAt is the place in Sequences of a span's sequence.
+	sequenceAt map[int]int
 }
 
 // Build relates the spans of one trace. It keeps the slice.
@@ -135,6 +138,11 @@ func (t *Trace) collectHTTPs() {
 }
 
 func (t *Trace) collectSequences() {
+	t.sequenceAt = make(map[int]int)
+	http := make(map[int]int, len(t.HTTPs))
+	for h := range t.HTTPs {
+		http[t.HTTPs[h].Span] = h
+	}
 	for i := range t.Spans {
 		s := &t.Spans[i]
 		if s.Role != engine.RoleEngine || s.dupOf >= 0 {
@@ -142,12 +150,11 @@ func (t *Trace) collectSequences() {
 		}
 		seq := Sequence{Span: i, HTTP: -1, Facts: s.Table.Facts(s.Attributes())}
 		seq.Abnormal = s.failed() || seq.Facts.HasError || seq.Facts.Aborted
-		for h := range t.HTTPs {
-			if t.HTTPs[h].Span == s.up {
-				seq.HTTP = h
-				t.HTTPs[h].Sequences = append(t.HTTPs[h].Sequences, len(t.Sequences))
-			}
+		if h, ok := http[s.up]; ok {
+			seq.HTTP = h
+			t.HTTPs[h].Sequences = append(t.HTTPs[h].Sequences, len(t.Sequences))
 		}
+		t.sequenceAt[i] = len(t.Sequences)
 		t.Sequences = append(t.Sequences, seq)
 	}
 }
@@ -202,10 +209,8 @@ func (t *Trace) bySpan(i int) *Sequence {
 	if first := t.Spans[i].dupOf; first >= 0 {
 		i = first
 	}
-	for k := range t.Sequences {
-		if t.Sequences[k].Span == i {
-			return &t.Sequences[k]
-		}
+	if k, ok := t.sequenceAt[i]; ok {
+		return &t.Sequences[k]
 	}
 	return nil
 }
