@@ -86,6 +86,7 @@ func (s *Swimlane) renderSpan(u *unit.Unit, pr *proc, sp *strace.Span) {
 	}
 	bl.text = append(b, "}}"...)
 	bl.end()
+	s.renderRunFlow(u, pr, sp)
 	for k := range sp.NumEvents {
 		s.renderPoint(u, pr, sp, &u.Trace.Events[sp.FirstEvent+k])
 	}

@@ -5,7 +5,6 @@ package timeline // import "github.com/phasecol/phasecol/cmd/stracetiming/intern
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/phasecol/phasecol/cmd/stracetiming/internal/feed"
 	"github.com/phasecol/phasecol/cmd/stracetiming/internal/input"
@@ -33,8 +32,17 @@ type Swimlane struct {
 	wall     wallClock
 	scratch  []byte
 	laneOf   []int64 // of each span of the current trace, -1 while held
+	toRun    []runFlow
 	tops     []interval
 	byThread []threadID
+}
+
+// runFlow is an arrow into an invocation whose other end is still to be drawn.
+type runFlow struct {
+	id       int64
+	dispatch int // index in the trace
+	end      int64
+	key      string
 }
 
 // NewSwimlane starts the file; phases may be nil.
@@ -54,7 +62,7 @@ func (s *Swimlane) BindPhase(scope string, p *input.Phase) { s.phases.Add(scope,
 
 // Trace implements feed.Consumer.
 func (s *Swimlane) Trace(t *strace.Trace) error {
-	s.laneOf = s.laneOf[:0]
+	s.laneOf, s.toRun = s.laneOf[:0], s.toRun[:0]
 	for range t.Spans {
 		s.laneOf = append(s.laneOf, -1)
 	}
@@ -69,7 +77,10 @@ func (s *Swimlane) Trace(t *strace.Trace) error {
 	if err != nil {
 		return err
 	}
-	return s.dispatchFlows(t)
+	if err := s.dispatchFlows(t); err != nil {
+		return err
+	}
+	return s.runFlows(t)
 }
 
 // unit writes one unit, thread by thread. at is where its spans begin in the
@@ -259,86 +270,6 @@ func (s *Swimlane) unaligned(u *unit.Unit, sp *strace.Span) error {
 	b = appendAttrs(b, sp.Attrs, sp.Verbatim, &s.scratch)
 	s.buf = append(b, "}}"...)
 	return s.file.spoolItem(s.buf)
-}
-
-// dispatchFlows draws an arrow from each submit to the dispatch of its task,
-// and from a dispatch to the invocation it caused.
-func (s *Swimlane) dispatchFlows(t *strace.Trace) error {
-	for i := range t.Spans {
-		d := &t.Spans[i]
-		if d.Name.Stage != semconv.StageLevelDispatch {
-			continue
-		}
-		id := strace.ParseIdentity(d.Attrs)
-		source := -1
-		for k := range t.Spans {
-			c := &t.Spans[k]
-			if c.Name.Stage != semconv.StageLevelSubmit || c.Start > d.Start || (source >= 0 && c.Start < t.Spans[source].Start) {
-				continue
-			}
-			if from := strace.ParseIdentity(c.Attrs); from.Has&strace.HasTaskSlot != 0 && from.TaskSlot == id.TaskSlot && from.RunID == id.RunID {
-				source = k
-			}
-		}
-		if source < 0 || id.Has&strace.HasTaskSlot == 0 {
-			continue
-		}
-		if err := s.flow(t, source, i, &id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Swimlane) flow(t *strace.Trace, source, target int, id *strace.Identity) error {
-	from, to := &t.Spans[source], &t.Spans[target]
-	s.flows++
-	key := s.dispatchKey(t, to, id)
-	// The arrow must begin while its submit still runs, or viewers find no
-	// slice to hang it on.
-	begin := max(from.Start, min(from.End-1, to.Start))
-	if err := s.flowEnd('s', t, from, begin, s.laneOf[source], key); err != nil {
-		return err
-	}
-	return s.flowEnd('f', t, to, to.Start, s.laneOf[target], key)
-}
-
-func (s *Swimlane) dispatchKey(t *strace.Trace, to *strace.Span, id *strace.Identity) string {
-	group := "-1"
-	if v, ok := strace.Attr(to.Attrs, "group_index"); ok {
-		group = string(v)
-	}
-	worker := int64(-1)
-	if id.Has&strace.HasWorkerID != 0 {
-		worker = id.WorkerID
-	}
-	return strings.Join([]string{
-		"dispatch", strconv.Itoa(int(t.Processes[to.Process].PID)), strconv.FormatUint(id.RunID, 10), strconv.FormatInt(id.TaskSlot, 10),
-		group, strconv.FormatInt(worker, 10), strconv.FormatUint(id.DispatchID, 10),
-	}, ":")
-}
-
-func (s *Swimlane) flowEnd(ph byte, t *strace.Trace, sp *strace.Span, at, tid int64, key string) error {
-	b := append(s.buf[:0], `{"name":"task dispatch","cat":"host.scheduler","ph":"`...)
-	b = append(b, ph)
-	if ph == 'f' {
-		b = append(b, `","bp":"e`...)
-	}
-	b = append(b, `","id":`...)
-	b = strconv.AppendInt(b, s.flows, 10)
-	b = append(b, `,"ts":`...)
-	b = appendMicros(b, at-sp.Start+sp.TS)
-	b = append(b, `,"pid":`...)
-	b = strconv.AppendInt(b, s.procs.of(&t.Processes[sp.Process]).id, 10)
-	b = append(b, `,"tid":`...)
-	b = strconv.AppendInt(b, tid, 10)
-	b = append(b, `,"args":{"dispatch_key":`...)
-	b = appendString(b, key)
-	if sp.Source != strace.ClockNone {
-		b = s.wall.appendArgs(b, at)
-	}
-	s.buf = append(b, "}}"...)
-	return s.file.event(s.buf)
 }
 
 // Finish writes the names of processes and threads and puts the file in place.
