@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -98,13 +99,32 @@ func FreePorts(t testing.TB) Ports {
 	return p
 }
 
-// FreeAddress returns a loopback address that is free now.
+// The ports below the kernel's ephemeral range (32768 up): a port from within
+// it can be given to somebody's outgoing connection before the Collector binds
+// it. Each test process starts elsewhere in the range.
+const (
+	firstPort = 20000
+	ports     = 12000
+)
+
+var nextPort atomic.Int64 //nolint:gochecknoglobals // tests of one process must not share a port
+
+// FreeAddress returns a loopback address that is free now and that this
+// process has not handed out before.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	for range ports {
+		offset := int64(os.Getpid())*131 + nextPort.Add(1)
+		address := net.JoinHostPort("127.0.0.1", strconv.FormatInt(firstPort+offset%ports, 10))
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			continue
+		}
+		require.NoError(t, l.Close())
+		return address
+	}
+	require.FailNow(t, "no free port")
+	return ""
 }
 
 // Override is the configuration that moves config/local.yaml to p.
@@ -168,14 +188,23 @@ func (c *Collector) Start() {
 			c.Kill()
 		}
 	})
-	require.Eventually(c.t, func() bool {
+	ready := func() bool {
 		resp, err := http.Get("http://" + c.Health) //nolint:gosec,noctx // loopback
 		if err != nil {
 			return false
 		}
 		_ = resp.Body.Close()
 		return resp.StatusCode == http.StatusOK
-	}, 30*time.Second, 20*time.Millisecond, "not ready; log %s", c.tail())
+	}
+	for deadline := time.Now().Add(60 * time.Second); !ready(); {
+		select {
+		case err := <-c.done:
+			c.cmd = nil
+			require.FailNow(c.t, "the collector ended", "%v; log: %s", err, c.tail())
+		case <-time.After(20 * time.Millisecond):
+		}
+		require.Truef(c.t, time.Now().Before(deadline), "not ready; log: %s", c.tail())
+	}
 }
 
 func (c *Collector) tail() string {
