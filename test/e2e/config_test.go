@@ -26,10 +26,10 @@ func TestConfigErrors(t *testing.T) {
 	}{
 		"no include":     {`receivers: {stracelog: {include: []}}`, []string{"include", "at least one glob pattern"}},
 		"start_at":       {`receivers: {stracelog: {start_at: middle}}`, []string{"start_at", "beginning, end", `"middle"`}},
-		"clock source":   {`receivers: {stracelog: {clock: {sources: [anchor, sundial]}}}`, []string{"clock::sources", "sundial", "anchor, record, host, mtime"}},
-		"time zone":      {`receivers: {stracelog: {clock: {time_zone: Mars/Base}}}`, []string{"clock::time_zone", "IANA"}},
+		"clock source":   {`receivers: {stracelog: {clock: {sources: [anchor, sundial]}}}`, []string{"stracelog::clock: sources", "sundial", "anchor, record, host, mtime"}},
+		"time zone":      {`receivers: {stracelog: {clock: {time_zone: Mars/Base}}}`, []string{"stracelog::clock: time_zone", "IANA"}},
 		"zero duration":  {`receivers: {stracelog: {max_open: 0s}}`, []string{"max_open", "more than 0"}},
-		"limit":          {`receivers: {stracelog: {limits: {bytes: 0}}}`, []string{"limits::bytes", "at least 1"}},
+		"limit":          {`receivers: {stracelog: {limits: {bytes: 0}}}`, []string{"stracelog::limits: bytes", "at least 1"}},
 		"unknown":        {`receivers: {stracelog: {includes: [x]}}`, []string{"includes"}},
 		"storage absent": {`receivers: {stracelog: {storage: file_storage/other}}`, nil},
 	} {
