@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // an image from scratch has no zones
 
 	"github.com/phasecol/phasecol/pkg/strace"
 )
