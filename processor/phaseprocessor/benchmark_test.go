@@ -28,7 +28,7 @@ func BenchmarkHostSpans(b *testing.B) {
 	for rank := range int64(ranks) {
 		spans := phasetest.Resource(input, "h1", 10+rank)
 		for step := range int64(steps) {
-			chip(uint64(rank*1000+step), t0+step*20*ms+rank*10_000, 18*ms).Append(spans) //nolint:gosec // small
+			chip(uint64(rank*1000+step), t0+step*20*ms+rank*10_000, 18*ms).Append(spans)
 		}
 	}
 	spans := input.SpanCount()
@@ -62,11 +62,11 @@ func BenchmarkHostSpans(b *testing.B) {
 // moveAll moves every span in time and gives it ids of its own.
 func moveAll(td ptrace.Traces, by int64) {
 	for _, span := range phasetest.Spans(td) {
-		span.SetStartTimestamp(span.StartTimestamp() + pcommon.Timestamp(by)) //nolint:gosec // test data
-		span.SetEndTimestamp(span.EndTimestamp() + pcommon.Timestamp(by))     //nolint:gosec // test data
+		span.SetStartTimestamp(span.StartTimestamp() + pcommon.Timestamp(by))
+		span.SetEndTimestamp(span.EndTimestamp() + pcommon.Timestamp(by))
 		mix := func(id []byte) {
 			for i := range 6 {
-				id[i] ^= byte(by >> (8 * i)) //nolint:gosec // any bits do
+				id[i] ^= byte(by >> (8 * i))
 			}
 		}
 		trace, id, parent := span.TraceID(), span.SpanID(), span.ParentSpanID()
@@ -98,7 +98,7 @@ func BenchmarkJoin(b *testing.B) {
 					td := ptrace.NewTraces()
 					spans := phasetest.Resource(td, "h1", 10+rank)
 					for step := from; step < from+500; step++ {
-						c := chip(uint64(rank*10_000+step+1), t0+100*ms+step*20*ms+rank*10_000, 15*ms+(step*7919)%1_000_000) //nolint:gosec // small
+						c := chip(uint64(rank*10_000+step+1), t0+100*ms+step*20*ms+rank*10_000, 15*ms+(step*7919)%1_000_000)
 						c.Append(spans)
 					}
 					require.NoError(b, bench.ConsumeTraces(b.Context(), td))

@@ -50,8 +50,8 @@ func (x *tree) fail(name string) {
 // shift moves a span's ends by so many milliseconds.
 func (x *tree) shift(name string, start, end int64) {
 	s := x.span(name)
-	s.SetStartTimestamp(pcommon.Timestamp(int64(s.StartTimestamp()) + start*ms)) //nolint:gosec // test data
-	s.SetEndTimestamp(pcommon.Timestamp(int64(s.EndTimestamp()) + end*ms))       //nolint:gosec // test data
+	s.SetStartTimestamp(pcommon.Timestamp(int64(s.StartTimestamp()) + start*ms))
+	s.SetEndTimestamp(pcommon.Timestamp(int64(s.EndTimestamp()) + end*ms))
 }
 
 // abort ends the request abnormally in the phase given: later phases and their

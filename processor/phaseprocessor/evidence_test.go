@@ -16,7 +16,7 @@ import (
 // ext makes a call with one external span of a process, at milliseconds from t0.
 func ext(pid int64, trace, parent uint64, from, to int64, attrs map[string]any) ptrace.Traces {
 	td := ptrace.NewTraces()
-	phasetest.Ext(phasetest.Resource(td, "h1", pid), trace, 9_000+uint64(from), parent, t0+from*ms, (to-from)*ms, attrs) //nolint:gosec // small
+	phasetest.Ext(phasetest.Resource(td, "h1", pid), trace, 9_000+uint64(from), parent, t0+from*ms, (to-from)*ms, attrs)
 	return td
 }
 
@@ -113,7 +113,7 @@ func TestEvidenceOfTheSchedulersProcess(t *testing.T) {
 	for rank := range uint64(2) {
 		c := chip(1+rank, t0+82*ms, 10*ms)
 		c.Trace, c.Parent = 77, 1
-		c.Append(phasetest.Resource(td, "h1", 20+int64(rank))) //nolint:gosec // small
+		c.Append(phasetest.Resource(td, "h1", 20+int64(rank)))
 	}
 	b.send(t, td)
 	b.send(t, host("h1", 30, chip(9, t0+85*ms, 10*ms)))
@@ -205,7 +205,7 @@ func TestGroupsOfPodsOnAHost(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t, nil)
 			for i, uid := range test.pods {
-				td := host("h1", int64(i), chip(uint64(i+1), t0+80*ms, 10*ms)) //nolint:gosec // small
+				td := host("h1", int64(i), chip(uint64(i+1), t0+80*ms, 10*ms))
 				if uid != "" {
 					pod(td, uid)
 				}
@@ -279,8 +279,8 @@ func TestClockHonesty(t *testing.T) {
 func TestLinksAndCopiesAreBounded(t *testing.T) {
 	b := newBench(t, func(cfg *Config) { cfg.Join.MaxLinks, cfg.Join.Embed = 4, 3 })
 	for i := range uint64(20) {
-		dur := int64(1000 * (1 + (i*7)%20))                              //nolint:gosec // small
-		b.send(t, host("h1", 1, chip(i+1, t0+71*ms+int64(i)*4*ms, dur))) //nolint:gosec // small
+		dur := int64(1000 * (1 + (i*7)%20))
+		b.send(t, host("h1", 1, chip(i+1, t0+71*ms+int64(i)*4*ms, dur)))
 	}
 	decode, _ := joined(t, b, nil)
 	require.EqualValues(t, 20, attr(decode, "phase.host_runs"))
@@ -288,7 +288,7 @@ func TestLinksAndCopiesAreBounded(t *testing.T) {
 	require.Equal(t, []uint64{1, 20, 18, 15}, links(decode))
 	var copied []any
 	for _, s := range b.sink.named("chip.run") {
-		if attr(s, "phase.copy") == true {
+		if isSet(s, "phase.copy") {
 			copied = append(copied, attr(s, "strace.inv"))
 		}
 	}
@@ -318,7 +318,7 @@ func TestCopies(t *testing.T) {
 		copies := map[string]ptrace.Span{}
 		n := 0
 		for _, s := range phasetest.Spans(b.sink.all()...) {
-			if attr(s, "phase.copy") == true {
+			if isSet(s, "phase.copy") {
 				n++
 				copies[s.SpanID().String()] = s
 				ids[s.SpanID().String()] = true
@@ -354,7 +354,7 @@ func TestCopies(t *testing.T) {
 func TestEvictedRunsJoinNothing(t *testing.T) {
 	b := newBench(t, func(cfg *Config) { cfg.Join.MaxRuns = 16 })
 	for i := range uint64(40) {
-		b.send(t, host("h1", 1, chip(i+1, t0+int64(i)*4*ms, 2*ms))) //nolint:gosec // small
+		b.send(t, host("h1", 1, chip(i+1, t0+int64(i)*4*ms, 2*ms)))
 		require.LessOrEqual(t, b.joiner.Index.Runs(), 16)
 	}
 	decode, _ := joined(t, b, nil)

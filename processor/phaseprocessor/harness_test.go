@@ -113,12 +113,18 @@ func host(name string, pid int64, chips ...phasetest.Chip) ptrace.Traces {
 
 func chip(n uint64, start, dur int64) phasetest.Chip {
 	return phasetest.Chip{
-		Trace: 1_000_000 + n, Span: 1_000_000 + 100*n, Inv: int64(n), HID: "8f3a11c07be2d945", //nolint:gosec // small
+		Trace: 1_000_000 + n, Span: 1_000_000 + 100*n, Inv: int64(n), HID: "8f3a11c07be2d945",
 		Start: start, Dur: dur, Parts: phasetest.Usual(dur),
 	}
 }
 
 func attr(span ptrace.Span, key string) any { return phasetest.Attr(span, key) }
+
+// isSet says whether a flag is there and true.
+func isSet(span ptrace.Span, key string) bool {
+	set, _ := attr(span, key).(bool)
+	return set
+}
 
 func one(t testing.TB, spans []ptrace.Span) ptrace.Span {
 	t.Helper()
@@ -126,7 +132,7 @@ func one(t testing.TB, spans []ptrace.Span) ptrace.Span {
 	return spans[0]
 }
 
-func ts(ns int64) pcommon.Timestamp { return pcommon.Timestamp(ns) } //nolint:gosec // test data
+func ts(ns int64) pcommon.Timestamp { return pcommon.Timestamp(ns) }
 
 func sumOf(m metricdata.Metrics) (n int64) {
 	for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {

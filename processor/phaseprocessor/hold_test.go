@@ -137,7 +137,7 @@ func TestDuplicates(t *testing.T) {
 		b.pass(t, 2*time.Second)
 		copies := 0
 		for _, s := range phasetest.Spans(b.sink.all()...) {
-			if attr(s, "phase.copy") == true {
+			if isSet(s, "phase.copy") {
 				copies++
 			}
 		}
@@ -149,7 +149,7 @@ func TestDuplicates(t *testing.T) {
 			require.EqualValues(t, 5, attr(d, "phase.host_runs"))
 			require.InDelta(t, 0.042, attr(d, "phase.host_busy"), 0)
 			require.Equal(t, 5, d.Links().Len())
-			if attr(d, "phase.duplicate") == true {
+			if isSet(d, "phase.duplicate") {
 				marked++
 			}
 		}
@@ -421,7 +421,7 @@ func TestConcurrentCalls(t *testing.T) {
 		wg.Go(func() {
 			for i := range uint64(calls) {
 				n := c*calls + i + 1
-				td := host("h1", int64(c), chip(n, t0+int64(i)*20*ms, 10*ms)) //nolint:gosec // small
+				td := host("h1", int64(c), chip(n, t0+int64(i)*20*ms, 10*ms))
 				r := usualRequest()
 				r.Trace, r.Span = n, 5000*n
 				r.Engine(td, "h1")

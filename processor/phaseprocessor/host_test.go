@@ -92,7 +92,7 @@ func TestInvocationPartial(t *testing.T) {
 	require.Equal(t, map[string]any{"phase.host_wall": 0.1, "phase.partial": true}, rootPhases(t, b))
 	late := 0
 	for _, s := range phasetest.Spans(b.sink.all()...) {
-		if s.Name() != "chip.run" && attr(s, "phase.partial") == true {
+		if s.Name() != "chip.run" && isSet(s, "phase.partial") {
 			late++
 			require.Contains(t, []string{"chip.run.bind", "chip.run.runner_run", "chip.run.validate"}, s.Name())
 		}
@@ -290,7 +290,7 @@ func TestDeviceGap(t *testing.T) {
 	const hz, base = int64(50_000_000), int64(1) << 60
 	b := newBench(t, nil)
 	at := func(n uint64, pid, device, start, end int64) ptrace.Traces {
-		c := chip(n, t0+int64(n)*100*ms, 50*ms) //nolint:gosec // small
+		c := chip(n, t0+int64(n)*100*ms, 50*ms)
 		for i := range c.Parts {
 			if c.Parts[i].Stage == "run.runner_run.device_wall" {
 				c.Parts[i].Attrs = map[string]any{
@@ -345,7 +345,7 @@ func TestCallableByCounting(t *testing.T) {
 	n := uint64(0)
 	for _, hid := range []string{"aaaaaaaa11111111", "bbbbbbbb22222222", "bbbbbbbb22222222", "aaaaaaaa11111111", "aaaaaaaa11111111", "bbbbbbbb22222222", "0", "feed", "", "1", "00"} {
 		n++
-		c := chip(n, t0+int64(n)*10*ms, ms) //nolint:gosec // small
+		c := chip(n, t0+int64(n)*10*ms, ms)
 		c.HID = hid
 		b.send(t, host("h1", 1, c))
 	}

@@ -103,7 +103,7 @@ func TestJoinByOverlap(t *testing.T) {
 	require.Equal(t, hostSpans+5+2*13, b.sink.count())
 	var roots []ptrace.Span
 	for _, s := range b.sink.named("chip.run") {
-		if attr(s, "phase.copy") == true {
+		if isSet(s, "phase.copy") {
 			roots = append(roots, s)
 		}
 	}

@@ -96,8 +96,13 @@ func TestUnknownAttributeTypes(t *testing.T) {
 // Times that make no interval, or none that an int64 holds.
 func TestOddTimes(t *testing.T) {
 	for _, odd := range []struct{ start, end uint64 }{
-		{0, 0}, {5, 4}, {math.MaxUint64, math.MaxUint64}, {0, math.MaxUint64}, {1 << 63, 1<<63 + 5}, {0, math.MaxInt64},
-		{uint64(t0), uint64(t0)}, //nolint:gosec // positive
+		{0, 0},
+		{5, 4},
+		{math.MaxUint64, math.MaxUint64},
+		{0, math.MaxUint64},
+		{1 << 63, 1<<63 + 5},
+		{0, math.MaxInt64},
+		{uint64(t0), uint64(t0)},
 	} {
 		td := step(true)
 		host("h1", 9, chip(7, t0+80*ms, 10*ms)).ResourceSpans().MoveAndAppendTo(td.ResourceSpans())
@@ -178,7 +183,7 @@ func TestHugeTraces(t *testing.T) {
 		td := ptrace.NewTraces()
 		spans := phasetest.Resource(td, "h1", 1)
 		for i := range uint64(n) {
-			phasetest.Chip{Trace: 1, Span: 1 + i, Inv: int64(i), HID: "abcdef", Start: t0, Dur: int64(i)}.Append(spans) //nolint:gosec // small
+			phasetest.Chip{Trace: 1, Span: 1 + i, Inv: int64(i), HID: "abcdef", Start: t0, Dur: int64(i)}.Append(spans)
 		}
 		td.ResourceSpans().At(0).CopyTo(td.ResourceSpans().AppendEmpty())
 		through(t, b, td)

@@ -29,7 +29,7 @@ func preset(names ...string) func(*Config) {
 // repository and is not part of it.
 func readSample(t *testing.T, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "samples", "requests", name)) //nolint:gosec // fixed names
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "samples", "requests", name))
 	if os.IsNotExist(err) {
 		t.Skip("the folder with real engines' spans is not here")
 	}

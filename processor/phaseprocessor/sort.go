@@ -41,7 +41,7 @@ func (p *phaseProcessor) sort(td ptrace.Traces, batch *phases.Batch, requests *h
 // resource sorts the spans of one resource. What it is, is read when the first
 // span needs it.
 func (s *sorter) resource(i int, rs ptrace.ResourceSpans) {
-	proc := int32(len(s.batch.Procs)) //nolint:gosec // bounded by the call
+	proc := int32(len(s.batch.Procs))
 	known := false
 	var home home
 	for k, ss := range rs.ScopeSpans().All() {

@@ -54,7 +54,7 @@ func newWorld(seed uint64, ranks, batch int, skew, clockErr int64) *world {
 		}
 		for k := range batch {
 			r := phasetest.Request{
-				Trace: uint64(1 + h*1000 + k), Span: uint64(1_000_000_000 + h*1_000_000 + k*1_000), //nolint:gosec // small
+				Trace: uint64(1 + h*1000 + k), Span: uint64(1_000_000_000 + h*1_000_000 + k*1_000),
 				Start: t0 + w.rng.Int64N(150*ms), Front: w.rng.Int64N(ms), Back: w.rng.Int64N(ms),
 				Queue: 1 + w.rng.Int64N(20*ms), Prefill: 1 + w.rng.Int64N(30*ms), Decode: 1 + w.rng.Int64N(300*ms),
 				OutputTokens: 2 + w.rng.Int64N(100),
@@ -70,7 +70,7 @@ func newWorld(seed uint64, ranks, batch int, skew, clockErr int64) *world {
 func (w *world) addRun(n uint64, host string, rank, step int, start, dur int64) {
 	r := trueRun{host: host, rank: rank, step: step, start: start, end: start + dur}
 	c := phasetest.Chip{
-		Trace: 1<<32 + n, Span: 1<<40 + 100*n, Inv: int64(step + 1), HID: "8f3a11c07be2d945", Start: start + w.skew, Dur: dur, //nolint:gosec // small
+		Trace: 1<<32 + n, Span: 1<<40 + 100*n, Inv: int64(step + 1), HID: "8f3a11c07be2d945", Start: start + w.skew, Dur: dur,
 		ClockError: float64(w.err) / 1e9, Parts: phasetest.Usual(dur),
 	}
 	for _, p := range c.Parts {
@@ -200,7 +200,7 @@ func checkWorld(t *testing.T, w *world) {
 	copies := 0
 	spans := map[string][]ptrace.Span{}
 	for _, s := range phasetest.Spans(b.sink.all()...) {
-		if attr(s, "phase.copy") == true {
+		if isSet(s, "phase.copy") {
 			copies++
 			continue
 		}

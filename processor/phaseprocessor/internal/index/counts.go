@@ -85,11 +85,10 @@ func (s *spans) overlapping(from, to int64) int {
 
 // dropUpTo forgets the intervals that end by h. Any as many starts may go as
 // ends do: the answer for an interval from h on counts all of either.
-func (s *spans) dropUpTo(h int64) int {
+func (s *spans) dropUpTo(h int64) {
 	n := s.ends.upTo(h)
 	s.ends.drop(n)
 	s.starts.drop(n)
-	return n
 }
 
 func (s *spans) len() int { return len(s.ends.sorted) + len(s.ends.late) }

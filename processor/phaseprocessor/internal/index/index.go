@@ -4,6 +4,8 @@
 package index
 
 import (
+	"slices"
+
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
 	"github.com/phasecol/phasecol/processor/phaseprocessor/internal/phases"
@@ -47,8 +49,10 @@ func New(set Settings) *Index {
 	}
 }
 
-// Runs and Groups are the sizes of the index.
-func (x *Index) Runs() int   { return x.runs }
+// Runs is how many runs the index holds.
+func (x *Index) Runs() int { return x.runs }
+
+// Groups is how many groups the index holds.
 func (x *Index) Groups() int { return len(x.groups) }
 
 // TakeEvicted returns and clears the evictions.
@@ -114,9 +118,11 @@ func (x *Index) AddExt(p *phases.Proc, e *phases.Ext, now int64) {
 	}
 }
 
-// ByTrace and ByRequest are the external spans that name a request. The slices
-// belong to the index.
+// ByTrace are the external spans made in the context of a request. The slice
+// belongs to the index.
 func (x *Index) ByTrace(id pcommon.TraceID) []ExtSpan { return x.ext.byKey[extKey{trace: id}] }
+
+// ByRequest are the external spans that carry a request's id, likewise.
 func (x *Index) ByRequest(id string) []ExtSpan {
 	if id == "" {
 		return nil
@@ -149,10 +155,8 @@ func (x *Index) group(p *phases.Proc) *Group {
 }
 
 func (x *Index) register(g *Group, id attrValue) {
-	for _, known := range g.ids {
-		if known == id {
-			return
-		}
+	if slices.Contains(g.ids, id) {
+		return
 	}
 	g.has[id.attr] = true
 	g.ids = append(g.ids, id)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -66,7 +67,7 @@ func randomRuns(rng *rand.Rand, n int) []Run {
 
 func TestOverlapAgainstOracle(t *testing.T) {
 	for seed := range uint64(60) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
 			runs := randomRuns(rng, 20+rng.IntN(400))
 			if seed%3 == 0 { // in order, as they usually come

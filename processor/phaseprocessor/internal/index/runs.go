@@ -184,20 +184,7 @@ func (l *runList) pagesOf(in phases.Interval, f func(p, from, to int, inside boo
 	}
 }
 
-// all appends the overlapping runs, by start.
-func (l *runList) all(in phases.Interval, out []*Run) []*Run {
-	l.pagesOf(in, func(_, from, to int, _ bool) bool {
-		for i := from; i < to; i++ {
-			if overlap(&l.sorted[i], in) {
-				out = append(out, &l.sorted[i])
-			}
-		}
-		return true
-	})
-	return out
-}
-
-// first and last are the overlapping runs that start first and last.
+// first is the overlapping run that starts first.
 func (l *runList) first(in phases.Interval) (found *Run) {
 	l.pagesOf(in, func(_, from, to int, _ bool) bool {
 		for i := from; i < to; i++ {
@@ -211,6 +198,7 @@ func (l *runList) first(in phases.Interval) (found *Run) {
 	return found
 }
 
+// last is the overlapping run that starts last.
 func (l *runList) last(in phases.Interval) *Run {
 	l.settle()
 	for i := l.firstFrom(in.End) - 1; i >= 0; i-- {

@@ -127,7 +127,7 @@ func (b *Batch) Len() int { return len(b.nodes) }
 func (b *Batch) AddProc(p Proc, res pcommon.Resource) int32 {
 	b.Procs = append(b.Procs, p)
 	b.resources = append(b.resources, res)
-	return int32(len(b.Procs) - 1) //nolint:gosec // bounded by the batch
+	return int32(len(b.Procs) - 1)
 }
 
 // Add takes a span if it is the host runtime's, and says whether it is.
@@ -143,7 +143,7 @@ func (b *Batch) Add(proc int32, span ptrace.Span) bool {
 
 func (b *Batch) append(n node, in info) {
 	if n.stage == stageRun || n.stage == stageLevelRun || n.stage == stageDeviceWall || n.external {
-		n.info = int32(len(b.infos)) //nolint:gosec // bounded by the batch
+		n.info = int32(len(b.infos))
 		b.infos = append(b.infos, in)
 	}
 	b.nodes = append(b.nodes, n)
@@ -177,7 +177,7 @@ func (b *Batch) cluster() {
 			last = n.trace
 			c, ok := b.clusters[last]
 			if !ok {
-				c = int32(len(b.sizes)) //nolint:gosec // bounded by the batch
+				c = int32(len(b.sizes))
 				b.clusters[last] = c
 				b.sizes = append(b.sizes, 0)
 			}
@@ -195,7 +195,7 @@ func (b *Batch) cluster() {
 	}
 	b.invOf = starts
 	for i, c := range b.of {
-		b.order[starts[c]] = int32(i) //nolint:gosec // bounded by the batch
+		b.order[starts[c]] = int32(i)
 		starts[c]++
 	}
 }
@@ -226,8 +226,8 @@ func (b *Batch) recall(trace pcommon.TraceID, members []int32) []int32 {
 		if last := len(b.Procs) - 1; last < 0 || b.Procs[last].Key != p.proc.Key {
 			b.AddProc(p.proc, pcommon.Resource{})
 		}
-		p.node.proc = int32(len(b.Procs) - 1)  //nolint:gosec // bounded by the batch
-		all = append(all, int32(len(b.nodes))) //nolint:gosec // bounded by Pieces
+		p.node.proc = int32(len(b.Procs) - 1)
+		all = append(all, int32(len(b.nodes)))
 		b.append(p.node, p.info)
 	}
 	return append(all, members...)
@@ -376,7 +376,7 @@ func (b *Batch) markLate(n *node) {
 func (b *Batch) indexRoots(firstInv int) {
 	b.invOf = slices.Grow(b.invOf[:0], len(b.nodes))[:len(b.nodes)]
 	for k := firstInv; k < len(b.Invs); k++ {
-		b.invOf[b.Invs[k].node] = int32(k) //nolint:gosec // bounded by the batch
+		b.invOf[b.Invs[k].node] = int32(k)
 	}
 }
 

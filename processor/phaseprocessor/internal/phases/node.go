@@ -213,7 +213,7 @@ func makeNode(span ptrace.Span) (n node, in info, ok bool) {
 		bad:   end < start || end > math.MaxInt64,
 	}
 	if !n.bad {
-		n.start, n.end = int64(start), int64(end) //nolint:gosec // checked above
+		n.start, n.end = int64(start), int64(end)
 	}
 	if s.copy {
 		return n, info{}, true

@@ -54,7 +54,7 @@ func (b *Batch) finishStep(s *Step) {
 		if v.Run != s.node || v.Bad {
 			continue
 		}
-		ranks = lastOf(ranks, rank{proc: b.Procs[v.Proc].Key, end: v.Host.End, inv: int32(k)}) //nolint:gosec // bounded by the batch
+		ranks = lastOf(ranks, rank{proc: b.Procs[v.Proc].Key, end: v.Host.End, inv: int32(k)})
 	}
 	b.ranks = ranks
 	if len(ranks) == 0 {

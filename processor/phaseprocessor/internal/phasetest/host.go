@@ -87,10 +87,10 @@ func Usual(dur int64) []Part {
 func (c Chip) Append(spans ptrace.SpanSlice) {
 	ids := map[string]uint64{"run": c.Span}
 	for i, p := range c.Parts {
-		ids[p.Stage] = c.Span + 1 + uint64(i) //nolint:gosec // small
+		ids[p.Stage] = c.Span + 1 + uint64(i)
 	}
 	for i, p := range c.Parts {
-		span := c.span(spans, p.Stage, c.Span+1+uint64(i), p.From, p.Dur, p.Depth) //nolint:gosec // small
+		span := c.span(spans, p.Stage, c.Span+1+uint64(i), p.From, p.Dur, p.Depth)
 		parent := p.Stage
 		for {
 			parent = parent[:max(0, strings.LastIndexByte(parent, '.'))]
@@ -116,8 +116,8 @@ func (c Chip) span(spans ptrace.SpanSlice, stage string, id uint64, from, dur, d
 	span.SetSpanID(SpanID(id))
 	span.SetName("chip." + stage)
 	span.SetKind(ptrace.SpanKindInternal)
-	span.SetStartTimestamp(pcommon.Timestamp(c.Start + from))     //nolint:gosec // test data
-	span.SetEndTimestamp(pcommon.Timestamp(c.Start + from + dur)) //nolint:gosec // test data
+	span.SetStartTimestamp(pcommon.Timestamp(c.Start + from))
+	span.SetEndTimestamp(pcommon.Timestamp(c.Start + from + dur))
 	a := span.Attributes()
 	a.EnsureCapacity(12)
 	a.PutInt("thread.id", 7)
@@ -145,8 +145,8 @@ func Node(spans ptrace.SpanSlice, trace, id, parent uint64, stage string, start,
 		span.SetParentSpanID(SpanID(parent))
 	}
 	span.SetName(strings.Replace(stage, "level.", "node.", 1))
-	span.SetStartTimestamp(pcommon.Timestamp(start))     //nolint:gosec // test data
-	span.SetEndTimestamp(pcommon.Timestamp(start + dur)) //nolint:gosec // test data
+	span.SetStartTimestamp(pcommon.Timestamp(start))
+	span.SetEndTimestamp(pcommon.Timestamp(start + dur))
 	a := span.Attributes()
 	a.PutStr("strace.stage", stage)
 	a.PutStr("strace.family", "node")

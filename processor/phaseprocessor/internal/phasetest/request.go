@@ -27,7 +27,7 @@ type Request struct {
 }
 
 // IDs of the k-th sequence's spans.
-func (r Request) engineID(k int) uint64 { return r.Span + 10*uint64(k) + 1 } //nolint:gosec // small
+func (r Request) engineID(k int) uint64 { return r.Span + 10*uint64(k) + 1 }
 
 // End is when atom.request ends.
 func (r Request) End() int64 {
@@ -131,7 +131,7 @@ func requestSpan(spans ptrace.SpanSlice, trace, id, parent uint64, name string, 
 	}
 	span.SetName(name)
 	span.SetKind(ptrace.SpanKindInternal)
-	span.SetStartTimestamp(pcommon.Timestamp(start))     //nolint:gosec // test data
-	span.SetEndTimestamp(pcommon.Timestamp(start + dur)) //nolint:gosec // test data
+	span.SetStartTimestamp(pcommon.Timestamp(start))
+	span.SetEndTimestamp(pcommon.Timestamp(start + dur))
 	return span
 }

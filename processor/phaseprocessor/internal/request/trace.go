@@ -107,7 +107,7 @@ func Build(id pcommon.TraceID, spans []Span) *Trace {
 		start, end := s.StartTimestamp(), s.EndTimestamp()
 		s.bad = end < start || end > math.MaxInt64
 		if !s.bad {
-			s.time = phases.Interval{Start: int64(start), End: int64(end)} //nolint:gosec // checked above
+			s.time = phases.Interval{Start: int64(start), End: int64(end)}
 		}
 		if first, ok := byID[s.SpanID()]; ok && !s.SpanID().IsEmpty() {
 			s.dupOf = first
