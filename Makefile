@@ -116,6 +116,11 @@ test-unit: $(GOTESTSUM) ## Run the modules' own tests, with the race detector
 test-e2e: build $(GOTESTSUM) ## Run the end-to-end tests against bin/phasecol
 	PHASECOL_BIN=$(SRC_ROOT)/$(PHASECOL) $(GOTESTSUM) --format $(TEST_FORMAT) -- -count=1 -timeout $(E2E_TIMEOUT) ./test/...
 
+.PHONY: interop
+interop: build ## Send spans with the OpenTelemetry Python SDK (installs it into the user's cache) and check what comes out
+	@test/interop/setup.sh >/dev/null
+	PHASECOL_BIN=$(SRC_ROOT)/$(PHASECOL) go test -count=1 ./test/interop
+
 .PHONY: validate
 validate: $(PHASECOL) ## Check every config/*.yaml with the built binary, started as its header says
 	@internal/tools/validate.sh $(PHASECOL) $(CONFIGS)
