@@ -24,6 +24,8 @@ type Scope struct {
 	parents []*process
 	// waiting are complete invocations that may belong to a run, by start.
 	waiting []*invocation
+	// contests counts those that an open run may claim, too.
+	contests int
 	// over are runs that ended and collect their invocations, in order.
 	over []*run
 	// left are runs that have been emitted, by their ends, for what comes

@@ -23,7 +23,11 @@ type fit struct {
 // several there is no telling, so there is none.
 func (s *Scope) fit(v *invocation) (only fit, ok bool) {
 	dispatches, runs := 0, 0
+	start := v.start()
 	consider := func(u *run, shape *runShape) {
+		if start < shape.start || start > shape.end {
+			return
+		}
 		d, how := shape.match(v)
 		switch {
 		case how == StitchNone:
@@ -41,7 +45,7 @@ func (s *Scope) fit(v *invocation) (only fit, ok bool) {
 		consider(u, u.shaped)
 	}
 	// They are sorted by their ends; what ended before v began cannot be it.
-	for i := len(s.left) - 1; i >= 0 && s.left[i].end >= v.start(); i-- {
+	for i := len(s.left) - 1; i >= 0 && s.left[i].end >= start; i-- {
 		consider(nil, s.left[i])
 	}
 	return only, dispatches == 1 || (dispatches == 0 && runs == 1)
@@ -117,13 +121,17 @@ func byStart(x, y *invocation) int {
 // open may speak up first.
 func (a *Assembler) attach(v *invocation, now int64, last bool) (*run, bool) {
 	s := v.proc.scope
-	v.contested = false
+	if v.contested {
+		v.contested = false
+		s.contests--
+	}
 	f, ok := s.fit(v)
 	if !ok {
 		return nil, false
 	}
 	if !last && s.contested(v) {
 		v.contested = true
+		s.contests++
 		return nil, false
 	}
 	if f.run == nil {
@@ -140,17 +148,12 @@ func (a *Assembler) attach(v *invocation, now int64, last bool) (*run, bool) {
 // full reports whether no invocation of the run is missing.
 func (u *run) full() bool { return u.invocations >= len(u.shaped.dispatches) }
 
-// endRun lets a run that is over collect its invocations, and sends on it and
-// others that miss none.
+// endRun lets a run that is over collect its invocations, and sends it on if
+// none is missing.
 func (a *Assembler) endRun(u *run, now int64) {
-	s := u.proc.scope
 	a.collect(u, now)
-	for i := 0; i < len(s.over); {
-		if o := s.over[i]; o.full() {
-			a.finishRun(o, now)
-		} else {
-			i++
-		}
+	if u.full() {
+		a.finishRun(u, now)
 	}
 }
 
@@ -165,9 +168,14 @@ func (a *Assembler) collect(u *run, now int64) {
 	u.shape(u.shaped)
 	from, _ := slices.BinarySearchFunc(s.waiting, u.start, func(v *invocation, start int64) int { return cmp.Compare(v.start(), start) })
 	kept := s.waiting[:from]
-	for _, v := range s.waiting[from:] {
+	for i, v := range s.waiting[from:] {
+		if v.start() > u.shaped.end && s.contests == 0 {
+			kept = append(kept, s.waiting[from+i:]...)
+			break
+		}
 		_, how := u.shaped.match(v)
 		if how != StitchNone || v.contested {
+			// Another run that gets it here leaves with the next tick.
 			if _, ok := a.attach(v, now, false); ok {
 				continue
 			}
