@@ -12,8 +12,8 @@ import (
 // epochs tells how often a process began to count its invocations anew: a
 // worker that is opened again starts at 1 in the same process.
 type epochs struct {
-	byProcess  map[processKey]*epoch
-	last *epoch
+	byProcess map[processKey]*epoch
+	last      *epoch
 }
 
 type processKey struct {
