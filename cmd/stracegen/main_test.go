@@ -330,7 +330,7 @@ func TestTruthIsWhatTheLogSays(t *testing.T) {
 			t.Run(fmt.Sprintf("g%d %v", g, extra), func(t *testing.T) {
 				dir := t.TempDir()
 				generate(t, append([]string{
-					start, "--requests=25", "--generation=" + strconv.Itoa(g), "--out=" + dir + "/l", "--truth=" + dir + "/t.json", "-q",
+					start, "--requests=12", "--generation=" + strconv.Itoa(g), "--out=" + dir + "/l", "--truth=" + dir + "/t.json", "-q",
 				}, extra...)...)
 				f, err := truth.Read(dir + "/t.json")
 				require.NoError(t, err)

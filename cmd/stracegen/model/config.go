@@ -83,8 +83,8 @@ type Config struct {
 	BindPhases bool
 	// Prewarm prints the record of a worker's warm-up.
 	Prewarm bool
-	// Ext prints records of a producer outside the runtime that name the
-	// requests of a step; generations 8 and 9.
+	// Ext prints records of a producer outside the runtime that name each
+	// request of a step; generations 8 and 9.
 	Ext bool
 	// ReopenEvery closes and opens the worker after so many runs, which starts
 	// inv, run_id and dispatch_id at 1 again; 0 never.

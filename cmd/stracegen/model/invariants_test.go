@@ -23,7 +23,7 @@ func TestEveryService(t *testing.T) {
 					for _, pipeline := range []int{1, 2} {
 						cfg := mixed(uint64(g), func(c *Config) {
 							c.Generation, c.Runtime, c.Level, c.Ranks, c.Pipeline = g, runtime, level, ranks, pipeline
-							c.Requests, c.RunFailRate, c.ReopenEvery, c.TaskSlots = 30, 0.01, 40, 3
+							c.Requests, c.RunFailRate, c.ReopenEvery, c.TaskSlots = 16, 0.01, 20, 3
 							c.Ext = g >= 8
 						})
 						if cfg.Validate() != nil {

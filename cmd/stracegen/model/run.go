@@ -255,21 +255,17 @@ func (s *Sim) schedulerLoop(p *plan, at int64) {
 	s.print(&s.sched, &s.engineDrops, r, at+s.nanos(1_500, 3_000))
 }
 
-// ext prints what a producer outside the runtime says about a step: for prefill
-// one record per sequence with its identity, for decode one per step.
+// ext prints what a producer outside the runtime says about a step: one record
+// for each sequence it worked for, so that the evidence is complete.
 func (s *Sim) ext(p *plan, begin, finish int64) {
-	for i, w := range p.items {
+	for _, w := range p.items {
 		attrs := []logfmt.Attr{logfmt.Int("batch", int64(len(p.items)))}
 		name := "ext.atom." + p.run.Callable
 		if p.run.Callable == Prefill {
 			attrs = append(attrs, logfmt.Int("tokens", int64(w.tokens)))
 		}
-		if p.run.Callable == Prefill || len(p.items) == 1 {
-			attrs = append(attrs, logfmt.Str("request_id", w.seq.Request.ID),
-				logfmt.Str("traceparent", traceparent(w.seq)))
-		} else if i > 0 {
-			return
-		}
+		attrs = append(attrs, logfmt.Str("request_id", w.seq.Request.ID),
+			logfmt.Str("traceparent", traceparent(w.seq)))
 		r := s.record()
 		r.Site, r.Name, r.TS, r.Dur, r.Attrs = logfmt.SiteHostSpan, name, begin, finish-begin, attrs
 		s.print(&s.facade, &s.engineDrops, r, finish+s.nanos(4_000, 9_000))

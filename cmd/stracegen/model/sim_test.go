@@ -209,7 +209,7 @@ func TestExtNamesRequests(t *testing.T) {
 	for _, r := range rec.reqs {
 		byID[r.ID] = r
 	}
-	prefills := 0
+	steps := map[string]int{}
 	for _, r := range rec.records {
 		if !strings.HasPrefix(r.Name, "ext.atom.") {
 			continue
@@ -217,25 +217,21 @@ func TestExtNamesRequests(t *testing.T) {
 		require.Zero(t, r.Inv+r.HID+uint64(r.Depth))
 		require.Equal(t, rec.procs[1].PID, r.PID)
 		id, ok := attr(&r, "request_id")
-		if !ok {
-			require.Equal(t, "ext.atom.decode", r.Name)
-			continue
-		}
+		require.True(t, ok)
 		req := byID[id.Str]
 		require.NotNil(t, req)
 		tp, ok := attr(&r, "traceparent")
 		require.True(t, ok)
 		require.Regexp(t, fmt.Sprintf("^00-%x-[0-9a-f]{16}-01$", req.TraceID), tp.Str)
 		require.True(t, slices.ContainsFunc(req.Sequences, func(q *Sequence) bool { return strings.Contains(tp.Str, fmt.Sprintf("-%x-", q.SpanID)) }))
-		if r.Name == "ext.atom.prefill" {
-			prefills++
-		}
+		steps[r.Name]++
 	}
-	runs := 0
+	want := map[string]int{}
 	for _, q := range rec.seqs {
-		runs += len(q.PrefillRuns)
+		want["ext.atom.prefill"] += len(q.PrefillRuns)
+		want["ext.atom.decode"] += len(q.DecodeRuns)
 	}
-	assert.Equal(t, runs, prefills)
+	assert.Equal(t, want, steps)
 	assert.NotContains(t, string(rec.text), "~\n", "nothing was cut")
 }
 

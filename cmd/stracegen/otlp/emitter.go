@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -32,7 +33,7 @@ func NewEmitter(ctx context.Context, clock model.Clock, api, engine int32, opts 
 		return nil, err
 	}
 	if e.engine, err = newSource(ctx, &e.opts, engine, "engine"); err != nil {
-		return nil, errors.Join(err, e.api.shutdown(ctx))
+		return nil, errors.Join(err, e.api.provider.Shutdown(ctx))
 	}
 	return e, nil
 }
@@ -165,7 +166,18 @@ func (e *Emitter) Spans() int64 { return e.spans }
 
 // Shutdown sends what is left. Its error tells how many spans never arrived.
 func (e *Emitter) Shutdown(ctx context.Context) error {
-	errs := []error{e.engine.shutdown(ctx), e.api.shutdown(ctx)}
+	var errs []error
+	add := func(err error) {
+		// Both processes fail for one reason, and say it at every stage.
+		if err != nil && !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+			errs = append(errs, err)
+		}
+	}
+	for _, s := range []*source{e.engine, e.api} {
+		// Flushed first: a shutdown alone gives up a batch that fails without a word.
+		add(s.provider.ForceFlush(ctx))
+		add(s.provider.Shutdown(ctx))
+	}
 	var lost int64
 	for _, s := range []*source{e.api, e.engine} {
 		if s.counter == nil {
@@ -173,7 +185,7 @@ func (e *Emitter) Shutdown(ctx context.Context) error {
 		}
 		n, err := s.counter.lost()
 		lost += n
-		errs = append(errs, err)
+		add(err)
 	}
 	if lost > 0 {
 		errs = append([]error{fmt.Errorf("%d of %d spans did not reach %s", lost, e.spans, e.opts.Endpoint)}, errs...)

@@ -5,7 +5,6 @@ package otlp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"sync"
@@ -36,16 +35,16 @@ type countingExporter struct {
 	ended, sent atomic.Int64
 
 	mu sync.Mutex
-	// errs holds the first few failures; mu guards it.
-	errs []error
+	// first is the first failure; mu guards it.
+	first error
 }
 
 func (e *countingExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	if err != nil {
 		e.mu.Lock()
-		if len(e.errs) < 3 {
-			e.errs = append(e.errs, err)
+		if e.first == nil {
+			e.first = err
 		}
 		e.mu.Unlock()
 		return err
@@ -58,5 +57,5 @@ func (e *countingExporter) ExportSpans(ctx context.Context, spans []sdktrace.Rea
 func (e *countingExporter) lost() (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.ended.Load() - e.sent.Load(), errors.Join(e.errs...)
+	return e.ended.Load() - e.sent.Load(), e.first
 }

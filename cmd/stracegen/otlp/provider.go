@@ -8,7 +8,6 @@ package otlp // import "github.com/phasecol/phasecol/cmd/stracegen/otlp"
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -135,9 +134,4 @@ func (s *source) ended(ctx context.Context) error {
 		return fmt.Errorf("sending spans: %w", err)
 	}
 	return nil
-}
-
-func (s *source) shutdown(ctx context.Context) error {
-	// Flushed first: a shutdown alone gives up a batch that fails without a word.
-	return errors.Join(s.provider.ForceFlush(ctx), s.provider.Shutdown(ctx))
 }

@@ -90,6 +90,27 @@ func (f *File) fillPhase(ph *Phase) {
 	ph.DeviceBusyNS = Union(placed)
 	ph.DeviceTrueNS = Union(device)
 	ph.EngineGapNS = ph.EndNS - ph.StartNS - ph.HostBusyNS
+	f.fillOwn(ph)
+}
+
+func (f *File) fillOwn(ph *Phase) {
+	var host, placed []Interval
+	ph.OwnHostRuns = 0
+	for _, r := range ph.Own {
+		for _, i := range f.Runs[r].Invocations {
+			inv := &f.Invocations[i]
+			if c, ok := (Interval{inv.StartNS, inv.EndNS}).Clip(ph.StartNS, ph.EndNS); ok {
+				ph.OwnHostRuns++
+				host = append(host, c)
+			}
+			if b := inv.DeviceBlock; b != nil {
+				if c, ok := (Interval{b.PlacedStartNS, b.PlacedEndNS}).Clip(ph.StartNS, ph.EndNS); ok {
+					placed = append(placed, c)
+				}
+			}
+		}
+	}
+	ph.OwnHostBusyNS, ph.OwnDeviceBusyNS = Union(host), Union(placed)
 }
 
 // steps is the number of runs, or, where the log has no records of runs, the

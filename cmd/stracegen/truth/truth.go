@@ -227,8 +227,13 @@ type Phase struct {
 	DeviceTrueNS int64 `json:"device_true_ns"`
 	EngineGapNS  int64 `json:"engine_gap_ns"`
 	// Own are the runs that really worked for this sequence in this phase: a
-	// subset of Runs, since others' steps overlap too.
-	Own []int `json:"own_runs,omitempty"`
+	// subset of Runs, since others' steps overlap too. OwnHostRuns counts their
+	// invocations, OwnHostBusyNS and OwnDeviceBusyNS are unions over those, clipped
+	// to the phase: what a join by perfect evidence finds.
+	Own             []int `json:"own_runs,omitempty"`
+	OwnHostRuns     int   `json:"own_host_runs,omitempty"`
+	OwnHostBusyNS   int64 `json:"own_host_busy_ns,omitempty"`
+	OwnDeviceBusyNS int64 `json:"own_device_busy_ns,omitempty"`
 }
 
 // LogFile is one file as written, rotated ones included.

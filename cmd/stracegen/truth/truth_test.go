@@ -70,11 +70,11 @@ func TestFill(t *testing.T) {
 			block(1, 200, 300, 40),             // [200,300) placed [210,250) true [220,260)
 			{PID: 2, StartNS: 310, EndNS: 320}, // no device
 		},
-		Runs: []Run{{StartNS: 0, EndNS: 130}, {StartNS: 195, EndNS: 325}},
+		Runs: []Run{{StartNS: 0, EndNS: 130, Invocations: []int{0, 1}}, {StartNS: 195, EndNS: 325, Invocations: []int{2, 3}}},
 		Requests: []Request{{Sequences: []Sequence{{Phases: []Phase{
 			{Name: "prefill_waiting", StartNS: 0, EndNS: 50},
 			{Name: "prefill_forward", StartNS: 50, EndNS: 130},
-			{Name: "decode_forward", StartNS: 130, EndNS: 315},
+			{Name: "decode_forward", StartNS: 130, EndNS: 315, Own: []int{1}},
 		}}}}},
 	}
 	f.Fill()
@@ -98,6 +98,9 @@ func TestFill(t *testing.T) {
 	assert.Equal(t, int64(40), d.DeviceBusyNS)
 	assert.Equal(t, int64(40), d.DeviceTrueNS)
 	assert.Equal(t, int64(80), d.EngineGapNS)
+
+	assert.Equal(t, [3]int64{2, 105, 40}, [3]int64{int64(d.OwnHostRuns), d.OwnHostBusyNS, d.OwnDeviceBusyNS})
+	assert.Zero(t, p.OwnHostRuns, "its own run is not named")
 
 	assert.Equal(t, [5]int64{4, 2, 175, 70, 90}, [5]int64{int64(q.HostRuns), int64(q.Steps), q.HostBusyNS, q.DeviceBusyNS, q.EngineGapNS})
 	assert.Equal(t, Totals{Invocations: 4, Runs: 2, Requests: 1}, f.Totals)
