@@ -52,7 +52,7 @@ func main() {
 
 func write(w *bufio.Writer, records int) error {
 	const pid, prefix = 4242, "[T0x7f7a8e2b5440][TIMING] "
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same log every time
+	random := rand.New(rand.NewPCG(1, 2)) // the same log every time
 	now := int64(680_697_077_335)
 	_, _ = fmt.Fprintf(w, "[mono_ns=%d]%sclock_anchor: [CLOCK_ANCHOR] v=1 pid=%d mono_ns=%d wall_ns=1795989919796251777\n", now, prefix, pid, now)
 	for n, inv := 0, 1; n < records; inv++ {

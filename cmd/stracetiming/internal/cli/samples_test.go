@@ -210,7 +210,7 @@ func TestTableNumbersOnSamples(t *testing.T) {
 
 var (
 	titleLine = regexp.MustCompile(`^callable hid=(\S+)(?: node=\S+)? — (\d+) invocation`)
-	rootLine  = regexp.MustCompile(`^  (\S+): mean=([\d.]+)us min=([\d.]+)us max=([\d.]+)us$`)
+	rootLine  = regexp.MustCompile(`^ {2}(\S+): mean=([\d.]+)us min=([\d.]+)us max=([\d.]+)us$`)
 	stageLine = regexp.MustCompile(`^ {4,}(\S+): mean=([\d.]+)us \(n=(\d+)\)$`)
 )
 

@@ -79,11 +79,10 @@ type slice struct {
 	name       string
 }
 
-// validate checks what every trace event document must hold, and returns its
-// slices by track.
-func validate(t *testing.T, doc *traceDocument) map[track][]slice {
+// validate checks what every trace event document must hold.
+func validate(t *testing.T, doc *traceDocument) {
 	t.Helper()
-	slices_ := map[track][]slice{}
+	drawnOn := map[track][]slice{}
 	named := map[track]bool{}
 	processes := map[int64]bool{}
 	used := map[track]bool{}
@@ -94,7 +93,7 @@ func validate(t *testing.T, doc *traceDocument) map[track][]slice {
 		case "X":
 			start, dur := ns(t, e.TS), ns(t, e.Dur)
 			require.GreaterOrEqual(t, dur, int64(0))
-			slices_[at] = append(slices_[at], slice{start, start + dur, e.Name})
+			drawnOn[at] = append(drawnOn[at], slice{start, start + dur, e.Name})
 			used[at] = true
 		case "i":
 			ns(t, e.TS)
@@ -119,11 +118,10 @@ func validate(t *testing.T, doc *traceDocument) map[track][]slice {
 		assert.True(t, processes[at.pid], at)
 		assert.True(t, named[at], at)
 	}
-	for at, list := range slices_ {
+	for at, list := range drawnOn {
 		checkNesting(t, at, list)
 	}
-	checkFlows(t, doc, slices_)
-	return slices_
+	checkFlows(t, doc, drawnOn)
 }
 
 func checkNesting(t *testing.T, at track, list []slice) {

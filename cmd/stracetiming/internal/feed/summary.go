@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/phasecol/phasecol/pkg/strace"
@@ -138,7 +139,7 @@ func (s *Summary) Warnings() []string {
 				p.PID, d.Total, d.QueueFull, d.ClaimExhausted, d.OutputFailed, d.NotAdmitted))
 		}
 		if p.unplaced {
-			unanchored = append(unanchored, fmt.Sprint(p.PID))
+			unanchored = append(unanchored, strconv.Itoa(int(p.PID)))
 		}
 	}
 	if n := len(unanchored); n > 0 {

@@ -108,7 +108,8 @@ func (r *Reader) Batches(ctx context.Context, use func(*Batch) error) error {
 	// The goroutine must be over before the caller may touch r again.
 	defer func() {
 		cancel()
-		for range full { //nolint:revive // waits for the close
+		for range full {
+			continue
 		}
 	}()
 	for b := range full {

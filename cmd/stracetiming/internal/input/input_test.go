@@ -167,7 +167,7 @@ func TestOffsetsAreThoseOfTheText(t *testing.T) {
 
 func TestLastLineWithoutEndIsTorn(t *testing.T) {
 	text := record(1, 1, "a", 1, 1)
-	cut := text[:strings.Index(text, " k=v")]
+	cut, _, _ := strings.Cut(text, " k=v")
 	r := NewReader([]Group{{Scope: "-", Files: []string{"-"}}}, strace.NewNames(), strings.NewReader(cut))
 	s, kind, _ := r.Next()
 	require.Equal(t, strace.KindBad, kind)

@@ -253,14 +253,14 @@ func (c *Change) title() string {
 
 // largest lists the n changes that stand out of their noise the most.
 func largest(changes []Change, n int) []Change {
-	var real []Change
+	var beyond []Change
 	for _, c := range changes {
 		if c.Verdict == verdictFaster || c.Verdict == verdictSlower {
-			real = append(real, c)
+			beyond = append(beyond, c)
 		}
 	}
-	slices.SortStableFunc(real, func(x, y Change) int { return cmp.Compare(math.Abs(y.Delta), math.Abs(x.Delta)) })
-	return top(real, n)
+	slices.SortStableFunc(beyond, func(x, y Change) int { return cmp.Compare(math.Abs(y.Delta), math.Abs(x.Delta)) })
+	return top(beyond, n)
 }
 
 func changesCSV(w io.Writer, changes []Change) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/phasecol/phasecol/cmd/stracetiming/internal/unit"
@@ -92,8 +93,8 @@ func (o *Overlap) add(u *unit.Unit) {
 	}
 	p := u.Process()
 	epoch := o.epochs.of(p, u.Root.Inv)
-	id, missing, any := parseIdentity(u.Root.Attrs)
-	if !any {
+	id, missing, found := parseIdentity(u.Root.Attrs)
+	if !found {
 		return
 	}
 	if len(missing) > 0 {
@@ -114,7 +115,7 @@ func (o *Overlap) add(u *unit.Unit) {
 // identityKeys are the root's keys, which come all or none.
 var identityKeys = [...]string{"run_id", "dispatch_id", "run_epoch", "slot_id", "generation"}
 
-func parseIdentity(attrs []byte) (id identity, missing []string, any bool) {
+func parseIdentity(attrs []byte) (id identity, missing []string, found bool) {
 	for i, dst := range [...]*uint64{&id.run, &id.dispatch, &id.epoch, &id.slot, &id.generation} {
 		text, ok := strace.Attr(attrs, identityKeys[i])
 		v, isInt := strace.ParseInt(text)
@@ -125,9 +126,9 @@ func parseIdentity(attrs []byte) (id identity, missing []string, any bool) {
 		case !isInt:
 			missing = append(missing, "a whole number as "+identityKeys[i])
 		}
-		*dst, any = uint64(v), true
+		*dst, found = uint64(v), true
 	}
-	return id, missing, any
+	return id, missing, found
 }
 
 // take reads the stages the check needs and names those it lacks.
@@ -236,7 +237,7 @@ func (o *Overlap) Write(w, errs io.Writer, opt Options) error {
 		})
 	case CSV:
 		return writeCSV(w, []string{"ok", "pairs", "failures", "first_failure"}, [][]string{{
-			fmt.Sprint(o.Failures == 0), itoa(o.pairs), itoa(o.Failures), strings.Join(o.failed[:min(1, len(o.failed))], ""),
+			strconv.FormatBool(o.Failures == 0), itoa(o.pairs), itoa(o.Failures), strings.Join(o.failed[:min(1, len(o.failed))], ""),
 		}})
 	}
 	if o.Failures == 0 {

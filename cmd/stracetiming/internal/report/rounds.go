@@ -141,7 +141,7 @@ type trimmed struct {
 func (t *trimmed) add(v int64) {
 	t.n++
 	t.sum += float64(v)
-	t.low = keep(t.low, v, func(a, b int64) int { return cmp.Compare(a, b) })
+	t.low = keep(t.low, v, cmp.Compare[int64])
 	t.high = keep(t.high, v, func(a, b int64) int { return cmp.Compare(b, a) })
 }
 

@@ -6,6 +6,7 @@
 package timeline // import "github.com/phasecol/phasecol/cmd/stracetiming/internal/timeline"
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -156,7 +157,7 @@ func appendAttrs(dst, attrs []byte, verbatim bool, scratch *[]byte) []byte {
 func seenBefore(attrs, key []byte, index int) bool {
 	it := strace.NewAttrIter(attrs)
 	for range index {
-		if k, _, _ := it.Next(); string(k) == string(key) {
+		if k, _, _ := it.Next(); bytes.Equal(k, key) {
 			return true
 		}
 	}

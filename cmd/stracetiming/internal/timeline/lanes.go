@@ -250,7 +250,7 @@ func (th *thread) name() string {
 // place draws a block: on its thread's lane, on that of its pipeline slot, or
 // where neither has room, on a further one. It may be held back until the
 // next one comes; its lane is not known then.
-func (t *procTable) place(f *file, pr *proc, th *thread, b *block, tops []interval, slot int64, layer int) (l *lane, held bool, err error) {
+func (t *procTable) place(f *file, th *thread, b *block, tops []interval, slot int64, layer int) (l *lane, held bool, err error) {
 	if slot < 0 || layer > 0 {
 		l = t.free(th, tops, layer > 0)
 		l.add(tops)
@@ -278,7 +278,7 @@ func (t *procTable) release(f *file, th *thread) error {
 		return nil
 	}
 	th.isHolding = false
-	l := (*lane)(nil)
+	var l *lane
 	if th.split {
 		l = t.slotLane(th, th.heldTops, th.heldSlot)
 	} else {

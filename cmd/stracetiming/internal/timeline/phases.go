@@ -166,9 +166,9 @@ func (p *Phases) Add(scope string, bp *input.Phase) {
 	})
 }
 
-// Take returns the phases of the bind of (pid, inv) in scope that ran from
+// take returns the phases of the bind of (pid, inv) in scope that ran from
 // start to end. Where a file of records has them, the log's are left out.
-func (p *Phases) Take(scope string, pid int32, inv uint64, start, end int64) []phase {
+func (p *Phases) take(scope string, pid int32, inv uint64, start, end int64) []phase {
 	var found []phase
 	for _, key := range [...]string{scope, ""} {
 		if list := p.pending[key]; len(list) > 0 {

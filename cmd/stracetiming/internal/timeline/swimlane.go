@@ -4,6 +4,7 @@
 package timeline // import "github.com/phasecol/phasecol/cmd/stracetiming/internal/timeline"
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/phasecol/phasecol/cmd/stracetiming/internal/feed"
@@ -133,7 +134,7 @@ func (s *Swimlane) takePhases(u *unit.Unit) {
 	}
 	p := u.Process()
 	start := u.Mono(bind)
-	s.taken = s.phases.Take(p.Scope.Key, p.PID, bind.Inv, start, start+bind.End-bind.Start)
+	s.taken = s.phases.take(p.Scope.Key, p.PID, bind.Inv, start, start+bind.End-bind.Start)
 	for i := range s.taken {
 		ph := &s.taken[i]
 		if ph.tid == 0 {
@@ -154,12 +155,9 @@ func threadOf(sp *strace.Span) threadID {
 func (s *Swimlane) listThreads(u *unit.Unit) {
 	s.byThread = s.byThread[:0]
 	note := func(id threadID) {
-		for _, seen := range s.byThread {
-			if seen == id {
-				return
-			}
+		if !slices.Contains(s.byThread, id) {
+			s.byThread = append(s.byThread, id)
 		}
-		s.byThread = append(s.byThread, id)
 	}
 	for i := range u.Spans {
 		if !u.Spans[i].Device {
@@ -189,7 +187,7 @@ func (s *Swimlane) layers(u *unit.Unit, at int, pr *proc, th *thread, slot int64
 	for layer := range n {
 		s.render(u, pr, uint8(layer))
 		s.topLevel(uint8(layer), solid)
-		l, held, err := s.procs.place(s.file, pr, th, &s.block, s.tops, slot, layer)
+		l, held, err := s.procs.place(s.file, th, &s.block, s.tops, slot, layer)
 		if err != nil {
 			return err
 		}

@@ -30,14 +30,13 @@ type TraceOut struct {
 	// Spans counts the spans and points written.
 	Spans int64
 
-	file    *file
-	lanes   int64
-	labels  []invocationLabel
-	counts  map[uint64]int64 // invocations by hid
-	bars    []bar
-	buf     []byte
-	wall    wallClock
-	scratch []byte
+	file   *file
+	lanes  int64
+	labels []invocationLabel
+	counts map[uint64]int64 // invocations by hid
+	bars   []bar
+	buf    []byte
+	wall   wallClock
 }
 
 type invocationLabel struct {
