@@ -110,10 +110,6 @@ func (t *Table) Role(name string) Role {
 	return RoleNone
 }
 
-// Keys are the attribute keys of a field, in order of preference. The slice
-// belongs to the table.
-func (t *Table) Keys(f Field) []Key { return t.keys[f] }
-
 // Serves says whether the table is meant for a service.
 func (t *Table) Serves(service string) bool {
 	return len(t.Services) == 0 || slices.Contains(t.Services, service)

@@ -11,6 +11,7 @@ package index
 
 import (
 	"math"
+	"strings"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
@@ -57,6 +58,9 @@ type proc struct {
 	// works is true once a run was its own or of a step it scheduled.
 	works bool
 	exts  extList
+	// hid is that of its last run: runs of one callable share one string, not
+	// one from each call's buffer.
+	hid string
 }
 
 func newGroup(key int) *Group {
@@ -87,6 +91,10 @@ func (g *Group) addRun(r Run, host string) bool {
 	p.add(r.Host.Start, r.Host.End)
 	p.last = max(p.last, r.Host.End)
 	p.works = true
+	if p.hid != r.HID {
+		p.hid = strings.Clone(r.HID)
+	}
+	r.HID = p.hid
 	if !r.Step.IsEmpty() {
 		g.proc(r.StepProc, "").works = true
 	}
@@ -109,8 +117,8 @@ func (g *Group) addStep(id pcommon.SpanID, in phases.Interval) {
 	g.steps.add(in.Start, in.End)
 }
 
-// dropUpTo forgets what ends by h. With hard set it also digs out runs that
-// stand behind a longer one; without, those may stay until that one goes too.
+// dropUpTo forgets what ends by h. With hard set it gives back all that
+// room at once; without, some runs may stay for a while, unheard.
 func (g *Group) dropUpTo(h int64, hard bool) (runs int) {
 	if h <= g.horizon {
 		return 0
@@ -120,12 +128,14 @@ func (g *Group) dropUpTo(h int64, hard bool) (runs int) {
 		delete(g.seen, r.ID)
 		runs++
 	}
-	if hard {
-		g.runs.compact(h, gone)
-	} else {
+	g.all.dropUpTo(h)
+	if !hard {
 		g.runs.dropUpTo(h, gone)
 	}
-	g.all.dropUpTo(h)
+	// Whole chapters go at once; what else is stale goes when it is most of it.
+	if stale := g.runs.len() - g.all.len(); hard || stale > g.all.len() {
+		g.runs.compact(h, gone)
+	}
 	g.withDevice.dropUpTo(h)
 	g.steps.dropUpTo(h)
 	g.host.dropUpTo(h)

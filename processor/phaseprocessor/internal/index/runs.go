@@ -35,6 +35,10 @@ type Run struct {
 // reads summaries first and only those pages that can matter.
 const pageSize = 32
 
+// chapterSize is how many pages share a second summary, for the one question
+// that needs no more than that.
+const chapterSize = 64
+
 type page struct {
 	maxEnd, maxDur int64
 	maxErr         float64
@@ -48,6 +52,8 @@ type runList struct {
 	sorted []Run
 	late   []Run
 	pages  []page
+	// chapters are the largest clock errors of chapterSize pages each.
+	chapters []float64
 	// summed is how many runs the pages cover.
 	summed int
 }
@@ -78,7 +84,11 @@ func (l *runList) settle() {
 		l.merge(from)
 		l.summed = min(l.summed, from)
 	}
-	for i := l.summed / pageSize * pageSize; i < len(l.sorted); i += pageSize {
+	if l.summed == len(l.sorted) {
+		return
+	}
+	first := l.summed / pageSize
+	for i := first * pageSize; i < len(l.sorted); i += pageSize {
 		s := summarise(l.sorted[i:min(i+pageSize, len(l.sorted))])
 		p := i / pageSize
 		s.endSoFar = s.maxEnd
@@ -91,7 +101,23 @@ func (l *runList) settle() {
 			l.pages = append(l.pages, s)
 		}
 	}
+	l.summarisePages(first)
 	l.summed = len(l.sorted)
+}
+
+// summarisePages brings the chapters up to date from a page on.
+func (l *runList) summarisePages(from int) {
+	for c := from / chapterSize; c*chapterSize < len(l.pages); c++ {
+		worst := 0.0
+		for _, p := range l.pages[c*chapterSize : min((c+1)*chapterSize, len(l.pages))] {
+			worst = max(worst, p.maxErr)
+		}
+		if c < len(l.chapters) {
+			l.chapters[c] = worst
+		} else {
+			l.chapters = append(l.chapters, worst)
+		}
+	}
 }
 
 func (l *runList) merge(from int) {
@@ -129,6 +155,7 @@ func (l *runList) dropUpTo(h int64, gone func(*Run)) {
 	for n < len(l.pages) && (n+1)*pageSize <= len(l.sorted) && l.pages[n].maxEnd <= h {
 		n++
 	}
+	n -= n % chapterSize
 	if n == 0 {
 		return
 	}
@@ -137,6 +164,7 @@ func (l *runList) dropUpTo(h int64, gone func(*Run)) {
 	}
 	l.sorted = l.sorted[n*pageSize:]
 	l.pages = l.pages[n:]
+	l.chapters = l.chapters[n/chapterSize:]
 	l.summed = len(l.sorted)
 }
 
@@ -151,7 +179,7 @@ func (l *runList) compact(h int64, gone func(*Run)) {
 		}
 		kept = append(kept, l.sorted[i])
 	}
-	l.sorted, l.pages, l.summed = kept, nil, 0
+	l.sorted, l.pages, l.chapters, l.summed = kept, nil, nil, 0
 	l.settle()
 }
 
@@ -211,18 +239,25 @@ func (l *runList) last(in phases.Interval) *Run {
 
 // maxErr is the largest clock error of the overlapping runs.
 func (l *runList) maxErr(in phases.Interval) float64 {
-	var out float64
-	l.pagesOf(in, func(p, from, to int, inside bool) bool {
-		if inside || l.pages[p].maxErr <= out {
-			out = max(out, l.pages[p].maxErr)
-			return true
+	l.settle()
+	end := l.firstFrom(in.End)
+	worst := 0.0
+	p := sort.Search(len(l.pages), func(p int) bool { return l.pages[p].endSoFar > in.Start })
+	for p*pageSize < end {
+		c := p / chapterSize
+		if last := (c + 1) * chapterSize * pageSize; p%chapterSize == 0 && last <= end && l.sorted[p*pageSize].Host.Start >= in.Start {
+			worst = max(worst, l.chapters[c])
+			p += chapterSize
+			continue
 		}
-		for i := from; i < to; i++ {
-			if overlap(&l.sorted[i], in) {
-				out = max(out, l.sorted[i].Err)
+		if pg := &l.pages[p]; pg.maxEnd > in.Start && pg.maxErr > worst {
+			for i := p * pageSize; i < min((p+1)*pageSize, end); i++ {
+				if r := &l.sorted[i]; overlap(r, in) {
+					worst = max(worst, r.Err)
+				}
 			}
 		}
-		return true
-	})
-	return out
+		p++
+	}
+	return worst
 }

@@ -95,6 +95,9 @@ func (t *Trace) writeHTTP(h *HTTP) {
 			spans = append(spans, q.time)
 		}
 	}
+	if len(spans) == 0 {
+		return
+	}
 	attrs.PutDouble(semconv.PhaseHTTPOverhead, toSeconds(s.time.Len()-covered(spans, s.time)))
 }
 
