@@ -291,3 +291,16 @@ func attributes(text string) map[string]string {
 	}
 	return m
 }
+
+// Outcomes counts the markers, anchors and reports of one line by outcome, as
+// written: with its line feed where it has one.
+func Outcomes(text string) map[string]int {
+	counts := map[string]int{}
+	bare := strings.TrimSuffix(text, "\n")
+	for _, it := range scan(bare, bare != text) {
+		if it.outcome != "" {
+			counts[it.outcome]++
+		}
+	}
+	return counts
+}
