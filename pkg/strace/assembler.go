@@ -355,9 +355,11 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 	u.end = max(u.end, r.End())
 	u.lost = u.lost || r.TS < p.dropped
 	u.noteTask(r.Name.role, r.Attrs)
-	u.touched = now
+	u.touched, u.poll = now, a.poll
 	a.openRuns.touch(u)
-	if (u.retired && u.completes >= u.expected) || u.shaped != nil {
+	// Of files read side by side, one may bring the retirement before another
+	// brings what was printed ahead of it: the end of the poll tells.
+	if (u.announcedAllOver() && !a.cfg.HoldForPoll) || u.shaped != nil {
 		a.endRun(u, now)
 	}
 }

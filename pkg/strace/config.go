@@ -58,7 +58,7 @@ func DefaultConfig() Config {
 	return Config{
 		Linger:         250 * time.Millisecond,
 		MaxOpen:        time.Minute,
-		StitchWait:     2 * time.Second,
+		StitchWait:     time.Second,
 		ClockSources:   DefaultClockSources(),
 		MaxInvocations: 100_000,
 		MaxRuns:        10_000,

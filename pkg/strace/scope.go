@@ -22,6 +22,9 @@ type Scope struct {
 	devices []int32
 	// parents are the processes that print node records.
 	parents []*process
+	// parentless is set once an invocation has waited for a run in vain and no
+	// process of the scope has printed node records.
+	parentless bool
 	// waiting are complete invocations that may belong to a run, by start.
 	waiting []*invocation
 	// contests counts those that an open run may claim, too.
@@ -86,6 +89,7 @@ func (s *Scope) worker(p *process, workers int) (int64, bool) {
 // isParent notes that p prints node records.
 func (s *Scope) isParent(p *process) {
 	if !slices.Contains(s.parents, p) {
+		s.parentless = false
 		s.parents = append(s.parents, p)
 	}
 }

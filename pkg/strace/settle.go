@@ -86,8 +86,9 @@ func (a *Assembler) release(p *process, now int64) {
 	}
 	a.stats.Invocations++
 	// An announced worker, or one whose root names a run, has an L3 parent
-	// even if nothing of it was read yet.
-	if len(p.scope.parents) == 0 && p.dev < 0 && v.identity.RunID == 0 {
+	// even if nothing of it was read yet. Where that was waited for in vain,
+	// its log is not among those read.
+	if len(p.scope.parents) == 0 && v.identity.RunID == 0 && (p.dev < 0 || p.scope.parentless) {
 		a.emitInvocation(v, now)
 		return
 	}
@@ -106,6 +107,8 @@ func (a *Assembler) settleRun(u *run, now int64) {
 	switch {
 	case u.shaped != nil && (u.full() || quiet >= int64(a.cfg.StitchWait)):
 		a.finishRun(u, now)
+	case u.shaped == nil && u.announcedAllOver() && a.poll > u.poll:
+		a.endRun(u, now)
 	case u.shaped == nil && (quiet >= int64(a.cfg.MaxOpen) || ((u.retired || u.complete()) && quiet >= int64(a.cfg.Linger))):
 		a.endRun(u, now)
 	}

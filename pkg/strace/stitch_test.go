@@ -221,25 +221,47 @@ func TestStitchWaits(t *testing.T) {
 	wait(249 * time.Millisecond)
 	require.Equal(t, 1, p.asm.Stats().Waiting)
 	wait(time.Millisecond) // leaves linger, enters the queue
-	wait(2*time.Second - 1)
+	wait(time.Second - 1)
 	require.Empty(t, p.spans)
 	wait(1)
 	require.Len(t, p.spans, 2)
 	root, _ := stitched(p, 11)
 	require.Equal(t, "none", root.Stitch)
+	// Once waited in vain, the next ones leave at once: nobody here prints runs.
+	p.text("dir", chip(12, 1, 210, 100, ""))
+	wait(250 * time.Millisecond)
+	require.Len(t, p.spans, 4)
 	// While a run is open that began before it, it waits on, to max_open.
 	open := oneRun()
 	p.text("dir", open[:lineOf(open, "node.complete")]+chip(11, 2, 300, 100, ""))
 	wait(250 * time.Millisecond)
 	wait(50 * time.Second)
-	require.Len(t, p.byName("chip.run"), 1)
+	require.Len(t, p.byName("chip.run"), 2)
 	wait(10 * time.Second) // the run is over for lack of news, and takes it
 	wait(2 * time.Second)
-	require.Len(t, p.byName("chip.run"), 2)
-	require.Equal(t, "time", p.byName("chip.run")[1].Stitch)
+	require.Len(t, p.byName("chip.run"), 3)
+	require.Equal(t, "time", p.byName("chip.run")[2].Stitch)
 	require.Zero(t, p.asm.Stats().OpenRuns)
 	require.True(t, p.only("node.run").Incomplete)
 	p.accounted()
+}
+
+// TestRunAcrossRotation reads the files of a rotated log side by side: the new
+// one, with the run's last records, before the old one with its first. The run
+// is whole, since it ends with the poll.
+func TestRunAcrossRotation(t *testing.T) {
+	whole := played(t, ready2, chip(11, 1, 200, 100, ""), chip(12, 1, 210, 100, ""), oneRun())
+	run := oneRun()
+	cut := lineOf(run, "node.complete")
+	p := newPlayer(t, func(cfg *Config) { cfg.HoldForPoll = true })
+	p.text("dir", run[cut:])
+	p.text("dir", ready2+chip(11, 1, 200, 100, "")+chip(12, 1, 210, 100, "")+run[:cut])
+	require.Empty(t, p.spans)
+	p.asm.EndPoll(p.now)
+	p.now += int64(250 * time.Millisecond)
+	p.asm.EndPoll(p.now)
+	require.Equal(t, []TraceKind{TraceRun}, p.traces)
+	require.Equal(t, whole.spans, p.spans)
 }
 
 // TestLoneInvocationLeavesAtOnce: where nothing hints at an L3 parent, nothing

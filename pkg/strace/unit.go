@@ -159,6 +159,8 @@ type run struct {
 	lost      bool
 	// touched is the wall time of the last record, Unix ns.
 	touched int64
+	// poll is the poll that brought the last record.
+	poll uint64
 	// shaped is set once the run is over and collects its invocations.
 	shaped   *runShape
 	children []child
@@ -229,6 +231,10 @@ type child struct {
 func (u *run) complete() bool {
 	return u.built && u.expected > 0 && u.completes >= u.expected
 }
+
+// announcedAllOver reports whether the run printed its last record and no task
+// is missing.
+func (u *run) announcedAllOver() bool { return u.retired && u.completes >= u.expected }
 
 // idTS tells uses of one run number apart: its graph_build's begin, else its
 // earliest one.

@@ -220,6 +220,8 @@ func (a *Assembler) giveUp(v *invocation, now int64) {
 	case v.external:
 		a.emitSingle(v, now)
 	default:
+		s := v.proc.scope
+		s.parentless = len(s.parents) == 0
 		a.emitInvocation(v, now)
 	}
 }
