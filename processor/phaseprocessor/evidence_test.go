@@ -276,6 +276,23 @@ func TestClockHonesty(t *testing.T) {
 	}
 }
 
+// A run that does not say how wrong its place may be cannot be joined, and
+// nothing can be said of a phase that it overlaps.
+func TestClockErrorNotStated(t *testing.T) {
+	b := newBench(t, nil)
+	td := host("h1", 1, chip(1, t0+45*ms, 10*ms), chip(2, t0+80*ms, 10*ms), chip(3, t0+100*ms, 10*ms))
+	for _, s := range phasetest.Spans(td)[13:26] {
+		s.Attributes().Remove("strace.clock.error")
+	}
+	b.send(t, td)
+	decode, engine := joined(t, b, nil)
+	require.Equal(t, "none", attr(decode, "phase.join"))
+	require.Nil(t, attr(decode, "phase.join.error"))
+	require.Nil(t, attr(decode, "phase.host_runs"))
+	require.Equal(t, "overlap", attr(one(t, b.sink.named("prefill_forward")), "phase.join"))
+	require.EqualValues(t, 1, attr(engine, "phase.host_runs"))
+}
+
 func TestLinksAndCopiesAreBounded(t *testing.T) {
 	b := newBench(t, func(cfg *Config) { cfg.Join.MaxLinks, cfg.Join.Embed = 4, 3 })
 	for i := range uint64(20) {

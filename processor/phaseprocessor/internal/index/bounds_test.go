@@ -5,6 +5,7 @@ package index
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -87,7 +88,7 @@ func TestExternalSpansOutOfOrder(t *testing.T) {
 	x := New(Settings{MaxRuns: 100, MaxGroups: 3, Retention: 1000})
 	p := procOf("g")
 	for _, at := range []int64{300, 100, 200} {
-		x.AddExt(p, &phases.Ext{RequestIDs: [2]string{fmt.Sprint(at)}, Start: at, End: at + 5}, 1)
+		x.AddExt(p, &phases.Ext{RequestIDs: [2]string{strconv.FormatInt(at, 10)}, Start: at, End: at + 5}, 1)
 	}
 	for i, at := range []int64{110, 150, 210, 310} {
 		x.AddRun(p, runAt(uint64(i+1), at), 1)

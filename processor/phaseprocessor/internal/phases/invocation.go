@@ -51,7 +51,7 @@ type Invocation struct {
 	Inv    int64
 	HasInv bool
 	HID    string
-	// ClockErr bounds the wall placement, seconds.
+	// ClockErr bounds the wall placement, seconds; infinite when not stated.
 	ClockErr float64
 	// Host is the root's interval; Device the hull of its device walls, zero
 	// when there are none; Bind and Runner the hulls of those stages.

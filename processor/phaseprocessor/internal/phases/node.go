@@ -111,6 +111,7 @@ const (
 // not come from the host runtime.
 func scan(attrs pcommon.Map) scanned {
 	s := scanned{depth: -1}
+	s.info.clockErr = math.Inf(1) // a bound that is not stated is none
 	for k, v := range attrs.All() {
 		if len(k) < 10 || (k[0] != 's' && k[0] != 'p') {
 			continue
