@@ -9,6 +9,7 @@ import (
 
 	"github.com/phasecol/phasecol/internal/stracepdata/feed"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
+	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/fileclock"
 )
 
 const (
@@ -27,6 +28,15 @@ type file struct {
 	scope  string
 	join   container.Joiner
 	packed bool
+	// info is the file that was looked at: another one may take its path.
+	info os.FileInfo
+	// head is the hash of its beginning, 0 while it is too short.
+	head uint64
+	// read is how much of what a compressed file holds was read before it was
+	// compressed.
+	read int64
+	// offset is behind what it brought last.
+	offset int64
 	// looked is when the file's clock was read, used when it last brought
 	// something.
 	looked, used time.Time
@@ -43,7 +53,12 @@ type files struct {
 	pieces map[string][container.NumStreams][]byte
 	// owners finds the file that a process writes, where its path is wanted.
 	owners map[owner]string
+	// heads tells how far a file was read, by the hash of its beginning.
+	heads map[uint64]int64
 }
+
+// maxHeads bounds the files that are known by their beginnings.
+const maxHeads = 4096
 
 type owner struct {
 	scope string
@@ -53,6 +68,7 @@ type owner struct {
 func newFiles() *files {
 	return &files{
 		byPath: map[string]*file{}, pieces: map[string][container.NumStreams][]byte{}, owners: map[owner]string{},
+		heads: map[uint64]int64{},
 	}
 }
 
@@ -69,10 +85,44 @@ func (fs *files) get(path string, now time.Time) *file {
 	return f
 }
 
-// wantsLook reports whether the clock of the file at path should be read.
-func (fs *files) wantsLook(path string, now time.Time, mtime bool) bool {
+// wantsLook reports whether the file at path, which brings something from
+// offset on, should be looked at: it is new, another one took its path, it
+// began anew, or a former look told too little.
+func (fs *files) wantsLook(path string, offset int64, info os.FileInfo, now time.Time, mtime bool) bool {
 	f, ok := fs.byPath[path]
-	return !ok || (mtime && f.Clock.Mtime == 0 && now.Sub(f.looked) >= lookAgain)
+	switch {
+	case !ok, offset < f.offset, info != nil && f.info != nil && !os.SameFile(info, f.info):
+		return true
+	case now.Sub(f.looked) < lookAgain:
+		return false
+	default:
+		return (mtime && f.Clock.Mtime == 0) || (f.head == 0 && info != nil && info.Size() >= fileclock.HeadSize)
+	}
+}
+
+// see takes what a look told.
+func (fs *files) see(f *file, look *fileclock.Look, now time.Time) {
+	f.Clock, f.packed, f.head, f.info, f.looked = look.Clock, look.Packed, look.Head, look.Info, now
+	f.Changed()
+	f.read = 0
+	// fileconsumer knows a file that was compressed meanwhile by its beginning
+	// and goes on where it was, but for one that became smaller than what was
+	// read of it: that it takes for truncated and reads again.
+	if read := fs.heads[f.head]; f.packed && f.info != nil && read > f.info.Size() {
+		f.read = read
+	}
+}
+
+// readTo notes that the file was read up to offset.
+func (fs *files) readTo(f *file, offset int64) {
+	f.offset = offset
+	if f.packed || f.head == 0 {
+		return
+	}
+	if _, known := fs.heads[f.head]; !known && len(fs.heads) >= maxHeads {
+		clear(fs.heads) // at worst a file is read twice
+	}
+	fs.heads[f.head] = offset
 }
 
 // written notes when the file was last written to. A file that is gone was in

@@ -94,6 +94,7 @@ func (r *reader) snapshot() ([]byte, error) {
 	}
 	b = r.files.appendPieces(b)
 	b = r.files.appendOwners(b)
+	b = r.files.appendHeads(b)
 	return r.feed.AppendSnapshot(b), nil
 }
 
@@ -125,6 +126,9 @@ func (r *reader) restore(b []byte) error {
 		return err
 	}
 	if b, err = r.files.cutOwners(b); err != nil {
+		return err
+	}
+	if b, err = r.files.cutHeads(b); err != nil {
 		return err
 	}
 	return r.feed.Restore(b, r.now().UnixNano())
@@ -201,6 +205,34 @@ func (fs *files) cutOwners(b []byte) ([]byte, error) {
 			return nil, err
 		}
 		fs.owners[owner{string(scope), int32(pid)}] = string(path)
+	}
+	return b, nil
+}
+
+// appendHeads appends how far files were read, by their beginnings.
+func (fs *files) appendHeads(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(fs.heads)))
+	for _, head := range slices.Sorted(maps.Keys(fs.heads)) {
+		b = binary.AppendUvarint(b, head)
+		b = binary.AppendUvarint(b, uint64(fs.heads[head]))
+	}
+	return b
+}
+
+func (fs *files) cutHeads(b []byte) ([]byte, error) {
+	count, b, err := feed.CutUvarint(b)
+	if err != nil {
+		return nil, err
+	}
+	for range count {
+		var head, offset uint64
+		if head, b, err = feed.CutUvarint(b); err != nil {
+			return nil, err
+		}
+		if offset, b, err = feed.CutUvarint(b); err != nil {
+			return nil, err
+		}
+		fs.heads[head] = int64(offset)
 	}
 	return b, nil
 }

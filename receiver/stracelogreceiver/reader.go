@@ -114,14 +114,13 @@ func (r *reader) consume(_ context.Context, tokens [][]byte, attributes map[stri
 	if err != nil {
 		info = nil // renamed or deleted since; it is read from its open handle
 	}
-	look := r.look(path, now)
+	look := r.look(path, offsets[0], info, now)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	f := r.files.get(path, now)
 	if look != nil {
-		f.Clock, f.packed, f.looked = look.clock, look.packed, now
-		f.Changed()
+		r.files.see(f, look, now)
 		if r.cfg.IncludeFilePath {
 			f.OnProcess = func(pid int32) { r.files.owns(f, pid, r.cfg.Limits.Processes) }
 		}
@@ -131,39 +130,37 @@ func (r *reader) consume(_ context.Context, tokens [][]byte, attributes map[stri
 		r.feed.Assembler.SetHostClock(r.host())
 	}
 	for i, block := range tokens {
+		if offsets[i+1] <= f.read {
+			continue
+		}
 		r.block(f, block, now.UnixNano())
 		if r.writer.Len() >= batchSpans {
 			r.backlog.read(path, offsets[i+1], f.packed, now)
 			r.flush()
 		}
 	}
+	r.files.readTo(f, offsets[len(tokens)])
 	r.backlog.read(path, offsets[len(tokens)], f.packed, now)
 	r.tel.publish(r.feed.Assembler.Stats())
 	r.backlog.report(now, r.logger)
 	return nil
 }
 
-// fileLook is what one look at a file told.
-type fileLook struct {
-	clock  strace.FileClock
-	packed bool
-}
-
-// look reads a file's clock where that is due, without the lock: the end of a
+// look looks at a file where that is due, without the lock: the end of a
 // compressed file takes its time.
-func (r *reader) look(path string, now time.Time) *fileLook {
+func (r *reader) look(path string, offset int64, info os.FileInfo, now time.Time) *fileclock.Look {
 	r.mu.Lock()
-	due := r.files.wantsLook(path, now, r.mtime)
+	due := r.files.wantsLook(path, offset, info, now, r.mtime)
 	r.mu.Unlock()
 	if !due {
 		return nil
 	}
-	clock, packed, err := fileclock.Of(path, r.format, r.mtime)
+	look, err := fileclock.Of(path, r.format, r.mtime)
 	if err != nil {
 		// Only these clock sources are missing then.
 		r.logger.Debug("no clock from the file system", zap.String("path", path), zap.Error(err))
 	}
-	return &fileLook{clock, packed}
+	return &look
 }
 
 // block files the lines of one token.
