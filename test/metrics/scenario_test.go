@@ -1,0 +1,150 @@
+// Copyright The phasecol Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package metrics runs the built Collector under a real Prometheus and compares
+// what it exposes, what the dashboards ask and what the rules compute with the
+// ground truth of the simulator.
+package metrics
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/phasecol/phasecol/cmd/stracegen/truth"
+	"github.com/phasecol/phasecol/test/harness"
+)
+
+// service is one simulated serving process.
+type service struct {
+	model string
+	args  []string
+}
+
+// Two services on one host, one after the other: the first in the past with
+// clock anchors, the second live, in the newest log format, with runs that
+// overlap and device counters.
+var services = []service{
+	{"demo-14b", []string{"--generation", "8", "--requests", "120", "--rate", "60", "--n", "3", "--reject-rate", "0.15"}},
+	{"demo-70b", []string{"--generation", "9", "--requests", "80", "--rate", "50", "--realtime", "--pipeline", "2", "--device-base", "2", "--time-scale", "0.5"}},
+}
+
+// outcomes are common to both.
+var outcomes = []string{"--ranks", "2", "--error-rate", "0.15", "--cancel-rate", "0.15", "--one-token-rate", "0.1"}
+
+func (s service) run(t *testing.T, seed int, args ...string) *truth.File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "truth.json")
+	args = append(append(append([]string{"--quiet", "--seed", strconv.Itoa(seed), "--model", s.model, "--truth", path}, s.args...), outcomes...), args...)
+	out, err := exec.CommandContext(t.Context(), harness.Stracegen(t), args...).CombinedOutput() //nolint:gosec // the simulator
+	require.NoError(t, err, "%s", out)
+	file, err := truth.Read(path)
+	require.NoError(t, err)
+	return file
+}
+
+// scenario is a Collector under a Prometheus.
+type scenario struct {
+	t         *testing.T
+	collector *harness.Collector
+	prom      *prometheus
+	played    *facts
+	runs      int
+}
+
+// start runs the Collector with the shipped fragments. Retention decides after
+// one second instead of ten, and keeps what configuration says.
+func start(t *testing.T, seeds ...int) *scenario {
+	t.Helper()
+	c := harness.New(t, []string{"local.yaml", "metrics.yaml", "retention.yaml"}, `
+processors:
+  tail_sampling: {decision_wait: 1s, decision_wait_after_root_received: 1s}
+  phase: {callable: {names: `+names(t, seeds)+`}}
+`)
+	metrics := harness.FreeAddress(t)
+	c.Metrics = metrics
+	c.Setenv("PHASECOL_METRICS", metrics)
+	c.Setenv("PHASECOL_METRICS_FLUSH", "1s")
+	c.Start()
+	return &scenario{t: t, collector: c, prom: startPrometheus(t, metrics, c.Own), played: newFacts()}
+}
+
+// names are the callables by hid: without them the first runs of a process
+// have a name by guess.
+func names(t *testing.T, seeds []int) string {
+	t.Helper()
+	hids := map[string]string{}
+	for _, seed := range seeds {
+		for i, sv := range services {
+			for _, v := range sv.run(t, sv.seed(seed, i), "--no-logs", "--realtime=false").Invocations {
+				hids[v.HID] = v.Callable
+			}
+		}
+	}
+	text, err := json.Marshal(hids)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// seed tells services and rounds apart: identifiers are a function of it.
+func (service) seed(round, index int) int { return 10*round + index }
+
+// play lets both services run once and returns what they did, when Prometheus
+// has seen all of it.
+func (s *scenario) play(round int) *facts {
+	s.t.Helper()
+	s.runs++
+	now := newFacts()
+	for i, sv := range services {
+		dir := filepath.Join(s.collector.Dir, "run", "logs", fmt.Sprintf("%s-%d", sv.model, s.runs))
+		file := sv.run(s.t, sv.seed(round, i), "--out", dir, "--otlp", "http://"+s.collector.HTTP)
+		now.add(file, sv.model)
+		s.played.add(file, sv.model)
+	}
+	s.settle()
+	return now
+}
+
+// settle waits until Prometheus has scraped the effects of all that was played:
+// the totals, the span metrics, and a decision on each trace.
+func (s *scenario) settle() {
+	s.t.Helper()
+	f := s.played
+	want := []struct {
+		expr  string
+		value float64
+	}{
+		{`sum(phase_duration_seconds_count{phase_name="host_wall"})`, float64(len(f.all("host_wall")))},
+		{`sum(phase_duration_seconds_count{phase_name="step"})`, float64(len(f.all("step")))},
+		{`sum(phase_sequences_total)`, float64(len(f.all("e2e")))},
+		{`sum(phase_requests_total)`, total(f.counts["phase_requests_total"])},
+		{`sum(traces_span_metrics_calls_total{strace_stage="run"})`, float64(len(f.all("host_wall")))},
+		{`sum(traces_span_metrics_calls_total{span_name="atom.request"})`, total(f.counts["phase_requests_total"])},
+		{`sum(otelcol_processor_tail_sampling_new_trace_id_received) - sum(otelcol_processor_tail_sampling_global_count_traces_sampled)`, 0},
+	}
+	for _, w := range want {
+		require.Eventually(s.t, func() bool { return s.prom.value(w.expr) == w.value }, 40*time.Second, 200*time.Millisecond,
+			"%s: is %v, the simulator says %v", w.expr, lazily(func() any { return s.prom.value(w.expr) }), w.value)
+	}
+	// Everything once more, so that what was scraped first is seen too.
+	s.nextScrape()
+	s.nextScrape()
+}
+
+// lazily is a value for a message that is made only when the message is.
+type lazily func() any
+
+func (l lazily) String() string { return fmt.Sprint(l()) }
+
+// nextScrape waits until both endpoints have been scraped from now on.
+func (s *scenario) nextScrape() {
+	s.t.Helper()
+	now := float64(time.Now().UnixMilli()) / 1e3
+	require.Eventually(s.t, func() bool { return s.prom.value(`min(timestamp(up))`) > now }, 20*time.Second, 50*time.Millisecond, "not scraped")
+}
