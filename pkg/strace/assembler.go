@@ -6,6 +6,7 @@ package strace // import "github.com/phasecol/phasecol/pkg/strace"
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/phasecol/phasecol/pkg/strace/semconv"
 )
@@ -220,10 +221,8 @@ func (a *Assembler) closes(v *invocation, r *Record) bool {
 		return false
 	}
 	for i := range v.list[:min(len(v.list), maxCandidates)] {
-		for _, prefix := range v.list[i].name.prefixes {
-			if prefix == r.Name {
-				return true
-			}
+		if slices.Contains(v.list[i].name.prefixes, r.Name) {
+			return true
 		}
 	}
 	return false
@@ -273,7 +272,7 @@ func (a *Assembler) close(v *invocation, now int64) {
 	v.proc.learnDevice(v)
 	delete(v.proc.open, v.inv)
 	a.open.remove(v)
-	v.state, v.since, v.poll = stateClosing, now, a.poll
+	v.since, v.poll = now, a.poll
 	v.proc.closing = append(v.proc.closing, v)
 }
 
@@ -335,7 +334,7 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 		a.stats.Records[OutcomeDuplicate]++
 		return
 	}
-	if u != nil && (u.repeats(r, &id) || (u.retired && r.TS > u.end+int64(a.cfg.Linger))) {
+	if u != nil && (u.repeats(r, &id) || (u.retired && r.TS > u.end && !u.misses(r, &id))) {
 		a.finishRun(u, now)
 		u = nil
 	}

@@ -153,6 +153,7 @@ func (e *encoder) shape(s *runShape) {
 	e.int(s.at.offset)
 	e.int(s.at.err)
 	e.uint(uint64(s.at.source))
+	e.bool(s.retired)
 	e.int(int64(s.workers))
 	e.count(len(s.dispatches))
 	for i := range s.dispatches {
@@ -161,6 +162,7 @@ func (e *encoder) shape(s *runShape) {
 		e.bytes(d.span[:])
 		e.int(d.start)
 		e.int(d.end)
+		e.bool(d.completed)
 	}
 }
 
@@ -197,7 +199,7 @@ func (a *Assembler) Restore(snapshot []byte, now int64) error {
 		for _, p := range s.ordered {
 			for range d.count() {
 				if v := a.decodeInvocation(&d, p, now); d.err == nil {
-					v.state, v.poll = stateClosing, a.poll
+					v.poll = a.poll
 					p.closing = append(p.closing, v)
 				}
 			}
@@ -341,12 +343,13 @@ func (d *decoder) shape(now int64) *runShape {
 	s.idTS = d.int()
 	s.start, s.end = d.int(), d.int()
 	s.at = placement{offset: d.int(), err: d.int(), source: ClockSource(d.uint())}
+	s.retired = d.bool()
 	s.workers = int(d.int())
 	for range d.count() {
 		var x dispatchShape
 		x.identity = d.identity()
 		copy(x.span[:], d.bytes())
-		x.start, x.end = d.int(), d.int()
+		x.start, x.end, x.completed = d.int(), d.int(), d.bool()
 		s.dispatches = append(s.dispatches, x)
 	}
 	return s

@@ -20,6 +20,7 @@ type runShape struct {
 	// start and end bound the run; end is math.MaxInt64 where it was cut
 	// short, since nothing tells when it ended.
 	start, end int64
+	retired    bool
 	workers    int
 	dispatches []dispatchShape
 	at         placement
@@ -31,6 +32,8 @@ type dispatchShape struct {
 	identity   Identity
 	span       SpanID
 	start, end int64
+	// completed is set when its complete was seen.
+	completed bool
 }
 
 func (s *runShape) cutShort() bool { return s.end == math.MaxInt64 }
@@ -39,7 +42,7 @@ func (s *runShape) cutShort() bool { return s.end == math.MaxInt64 }
 // the spans are built. A dispatch without duration is a point, so nothing can
 // hang under it.
 func (u *run) shape(s *runShape) {
-	*s = runShape{pid: u.proc.pid, runID: u.id, start: u.start, end: u.end, dispatches: s.dispatches[:0]}
+	*s = runShape{pid: u.proc.pid, runID: u.id, start: u.start, end: u.end, retired: u.retired, dispatches: s.dispatches[:0]}
 	if !u.retired && !u.complete() {
 		s.end = math.MaxInt64
 	}
@@ -51,7 +54,9 @@ func (u *run) shape(s *runShape) {
 		if id.Has&HasWorkerID != 0 && id.WorkerID < math.MaxInt32 {
 			s.workers = max(s.workers, int(id.WorkerID)+1)
 		}
-		s.dispatches = append(s.dispatches, dispatchShape{identity: *id, start: u.list[i].ts, end: u.completeEnd(id, s.end)})
+		s.dispatches = append(s.dispatches, dispatchShape{
+			identity: *id, start: u.list[i].ts, end: u.completeEnd(id, s.end), completed: u.find(roleComplete, id) >= 0,
+		})
 	}
 }
 

@@ -3,6 +3,8 @@
 
 package strace // import "github.com/phasecol/phasecol/pkg/strace"
 
+import "bytes"
+
 // stored is a record as a unit keeps it: attributes live in the unit's arena,
 // so that no line is pinned.
 type stored struct {
@@ -64,33 +66,19 @@ func (rs *records) holds(r *Record) bool {
 	for i := range rs.list[from:] {
 		s := &rs.list[from+i]
 		if s.ts == r.TS && s.name == r.Name && s.dur == r.Dur && s.tid == r.TID && s.depth == r.Depth &&
-			s.device == r.Device && string(rs.attrs(s)) == string(r.Attrs) {
+			s.device == r.Device && bytes.Equal(rs.attrs(s), r.Attrs) {
 			return true
 		}
 	}
 	return false
 }
 
-// unitState is where a unit is on its way out.
-type unitState uint8
-
-const (
-	// stateOpen: the root has not been seen.
-	stateOpen unitState = iota
-	// stateClosing: the root has; neighbours an asynchronous writer swapped
-	// may still come.
-	stateClosing
-	// stateWaiting: complete, waiting for the run it may belong to.
-	stateWaiting
-)
-
 // invocation is a chip invocation, or a single ext record that waits for its
 // run, on its way through the assembler.
 type invocation struct {
 	records
-	proc  *process
-	inv   uint64
-	state unitState
+	proc *process
+	inv  uint64
 	// root is the index of the depth-0 record, -1 while open.
 	root int
 	// hostEnd is the latest end on the host clock.
@@ -260,4 +248,10 @@ func (u *run) repeats(r *Record, id *Identity) bool {
 	default:
 		return false
 	}
+}
+
+// misses reports whether r is what one of the run's dispatches still lacks: it
+// may come, and be stamped, after the retirement.
+func (u *run) misses(r *Record, id *Identity) bool {
+	return under(r.Name.role) && u.find(roleDispatch, id) >= 0 && u.find(r.Name.role, id) < 0
 }

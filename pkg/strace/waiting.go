@@ -100,7 +100,7 @@ func (u *run) mayHold(v *invocation, worker int64) bool {
 // wait hangs v under the run that caused it, or queues it until that is known.
 func (a *Assembler) wait(v *invocation, now int64) {
 	s := v.proc.scope
-	v.state, v.since = stateWaiting, now
+	v.since = now
 	if u, ok := a.attach(v, now, false); ok {
 		if u != nil && u.full() {
 			a.finishRun(u, now)
@@ -251,7 +251,7 @@ func (s *Scope) forget(since int64) {
 func (s *Scope) leftRun(pid int32, runID uint64, r *Record, id *Identity) *runShape {
 	for i := len(s.left) - 1; i >= 0; i-- {
 		shape := s.left[i]
-		if shape.pid == pid && shape.runID == runID && shape.takes(r, id, int64(s.asm.cfg.Linger)) {
+		if shape.pid == pid && shape.runID == runID && shape.takes(r, id) {
 			return shape
 		}
 	}
@@ -259,17 +259,18 @@ func (s *Scope) leftRun(pid int32, runID uint64, r *Record, id *Identity) *runSh
 }
 
 // takes reports whether r, which carries the run's number, is of this use of
-// it. Where the run was cut short nothing tells when it ended, so only what
-// must follow its records is.
-func (s *runShape) takes(r *Record, id *Identity, linger int64) bool {
+// it: begun before the run was over, or what the run still lacked when it left.
+func (s *runShape) takes(r *Record, id *Identity) bool {
 	switch {
 	case r.TS < s.start:
 		return false
-	case !s.cutShort():
-		return r.TS <= s.end+linger
-	case r.Name.role == roleRetirement:
+	case r.TS <= s.end && !s.cutShort():
 		return true
+	case r.Name.role == roleRetirement:
+		return !s.retired
 	default:
-		return under(r.Name.role) && slices.ContainsFunc(s.dispatches, func(d dispatchShape) bool { return sameTask(&d.identity, id) })
+		return under(r.Name.role) && slices.ContainsFunc(s.dispatches, func(d dispatchShape) bool {
+			return sameTask(&d.identity, id) && !d.completed
+		})
 	}
 }

@@ -65,6 +65,54 @@ func TestGroundTruth(t *testing.T) {
 	}
 }
 
+// TestGroundTruthShapes plays what is hard to put together again: container
+// logs, rotation at speed, several tasks in flight, reopened workers, no L3
+// records at all.
+func TestGroundTruthShapes(t *testing.T) {
+	for name, args := range map[string][]string{
+		"cri, rotated":      {"--format", "cri", "--rotate-bytes", "300000"},
+		"raw, rotated":      {"--rotate-bytes", "300000"},
+		"docker":            {"--format", "docker"},
+		"two in flight":     {"--pipeline", "2", "--ranks", "3"},
+		"reopened":          {"--reopen-every", "20"},
+		"one file":          {"--single-file", "--noise", "5"},
+		"no runs printed":   {"--level", "none"},
+		"generation 1, UTC": {"--generation", "1", "--single-file", "--level", "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spans, want := play(t, append(args, "--requests", "25", "--rate", "20", "--seed", "3")...)
+			compareShape(t, spans, want)
+		})
+	}
+}
+
+// compareShape asks for every host run exactly once with its own length, and
+// for the truth on every request it served.
+func compareShape(t *testing.T, spans []harness.Span, want *truth.File) {
+	t.Helper()
+	incomplete := harness.Where(spans, func(s harness.Span) bool { return s.Str("strace.incomplete") == "true" })
+	assert.Empty(t, incomplete)
+	got := map[int64]int{}
+	for _, s := range roots(spans) {
+		got[s.Duration()]++
+	}
+	expected := map[int64]int{}
+	for i := range want.Invocations {
+		expected[want.Invocations[i].DurationNS]++
+	}
+	assert.Equal(t, expected, got)
+	printed := 0
+	for i := range want.Runs {
+		if want.Runs[i].Records > 0 {
+			printed++
+		}
+	}
+	assert.Len(t, harness.Where(spans, func(s harness.Span) bool { return s.Str("strace.stage") == "level.run" && !s.Copy() }), printed)
+	if want.Generation >= 6 {
+		compareRequests(t, spans, want, want.Generation)
+	}
+}
+
 // toleranceNS is 0 where an anchor gives the exact time; the host's own clocks
 // are read to some microseconds.
 func toleranceNS(generation int) int64 {

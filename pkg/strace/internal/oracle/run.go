@@ -103,8 +103,8 @@ func (u *run) over() bool {
 }
 
 // repeats tells that r cannot be of this use of the number.
-func (u *run) repeats(r *record, linger int64) bool {
-	if u.first("post_fence_retirement") != nil && r.ts > u.end()+linger {
+func (u *run) repeats(r *record) bool {
+	if u.first("post_fence_retirement") != nil && r.ts > u.end() && !u.misses(r) {
 		return true
 	}
 	switch {
@@ -124,6 +124,24 @@ func (u *run) repeats(r *record, linger int64) bool {
 	return false
 }
 
+// misses tells that r is what a dispatch of the run still lacks.
+func (u *run) misses(r *record) bool {
+	if !ofTask(r) {
+		return false
+	}
+	dispatched := false
+	for _, x := range u.records {
+		if taskOf(x) != taskOf(r) {
+			continue
+		}
+		if stage(x.name) == stage(r.name) {
+			return false
+		}
+		dispatched = dispatched || level(x, "dispatch")
+	}
+	return dispatched
+}
+
 // ofTask tells the records that hang under their dispatch.
 func ofTask(r *record) bool {
 	return level(r, "frame_submit") || level(r, "activate") || level(r, "complete")
@@ -140,7 +158,7 @@ func (o *reading) addToRun(p *process, runs []*run, r *record, dropped int64) (a
 	if u != nil && holds(u.records, r) {
 		return runs, true
 	}
-	if u == nil || u.repeats(r, o.opt.Linger) {
+	if u == nil || u.repeats(r) {
 		u = &run{proc: p, id: id}
 		runs = append(runs, u)
 	}
@@ -157,7 +175,7 @@ func (o *reading) emitRun(u *run) {
 		idTS = g.ts
 	}
 	p := u.proc
-	at := o.place(p, u.start(), u.end())
+	at := o.place(p, u.start())
 	u.trace = traceID('r', o.opt.Host, p.scope, p.pid, u.id, idTS, "")
 	rootName := u.records[0].name[:strings.IndexByte(u.records[0].name, '.')] + ".run"
 	u.root = spanID(u.trace, rootName, false, p.pid, u.id, idTS, idTS, 0, 0)
