@@ -20,7 +20,7 @@ func TestDefaults(t *testing.T) {
 	require.NoError(t, waits.Validate())
 	assert.Equal(t, Clock{Sources: []string{"anchor", "record", "host", "mtime"}, OnNone: "refuse"}, clock)
 	assert.Equal(t, Limits{Invocations: 100_000, Runs: 10_000, Bytes: 64 << 20, Processes: 4096, Scopes: 1024}, limits)
-	assert.Equal(t, Waits{Linger: 250 * time.Millisecond, MaxOpen: time.Minute, StitchWait: 2 * time.Second}, waits)
+	assert.Equal(t, Waits{Linger: 250 * time.Millisecond, MaxOpen: time.Minute, StitchWait: time.Second}, waits)
 }
 
 func TestClockValidate(t *testing.T) {
