@@ -190,6 +190,11 @@ func (a *Assembler) collect(u *run, now int64) {
 func (a *Assembler) settleWaiting(s *Scope, now int64) {
 	wait := int64(a.cfg.StitchWait)
 	a.giveUpWhere(s, now, func(v *invocation) bool {
+		// Those behind the first that waited in vain must not leave after ones
+		// that come later.
+		if s.parentless && v.identity.RunID == 0 && !v.external {
+			return true
+		}
 		waited := now - v.since
 		if waited >= int64(a.cfg.MaxOpen) {
 			return true
