@@ -168,18 +168,16 @@ func TestJoinAgainstTheTruth(t *testing.T) {
 	const err = 200_000
 	for _, ranks := range []int{1, 2, 8} {
 		for _, batch := range []int{1, 5, 64} {
-			for seed := range uint64(4) {
-				for _, skew := range []int64{0, -err, err} {
-					t.Run(fmt.Sprintf("ranks=%d/batch=%d/seed=%d/skew=%d", ranks, batch, seed, skew), func(t *testing.T) {
-						stated := int64(0)
-						if skew != 0 {
-							stated = err
-						}
-						w := newWorld(seed, ranks, batch, skew, stated)
-						w.shuffle([]int{0, 30, 1 << 20}[seed%3])
-						checkWorld(t, w)
-					})
-				}
+			for seed, skew := range []int64{0, 0, 0, -err, err} {
+				t.Run(fmt.Sprintf("ranks=%d/batch=%d/seed=%d/skew=%d", ranks, batch, seed, skew), func(t *testing.T) {
+					stated := int64(0)
+					if skew != 0 {
+						stated = err
+					}
+					w := newWorld(uint64(seed), ranks, batch, skew, stated)
+					w.shuffle([]int{0, 30, 1 << 20}[seed%3])
+					checkWorld(t, w)
+				})
 			}
 		}
 	}
