@@ -32,9 +32,9 @@ func ParseBindPhase(line []byte) (phase BindPhase, ok bool) {
 	p := parser{b: line, i: at + len(tagBindPhase)}
 	name := p.word()
 	p.lit(" start_ns=")
-	start, _ := p.uint(uint64(MaxTS))
+	start := p.uint(uint64(MaxTS))
 	p.lit(" dur_ns=")
-	dur, _ := p.uint(uint64(MaxTS))
+	dur := p.uint(uint64(MaxTS))
 	p.closeBody(true)
 	if p.bad != bodyOK || len(name) == 0 || start+dur > uint64(MaxTS) {
 		return BindPhase{}, false

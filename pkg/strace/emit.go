@@ -11,7 +11,6 @@ type builder struct {
 	tree   treeBuilder
 	trace  Trace
 	spanOf []int // record index → index in trace.Spans, -1 for points
-	points []int
 }
 
 // invocation appends v's spans and events to the trace under parent.

@@ -6,6 +6,7 @@ package strace
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
@@ -103,7 +104,7 @@ func (p *player) take(tr *Trace) {
 		s := &tr.Spans[i]
 		proc := tr.Processes[s.Process]
 		o := oracle.Span{
-			Trace: fmt.Sprintf("%x", tr.ID[:]), ID: fmt.Sprintf("%x", s.ID[:]), Scope: proc.Scope.Key, PID: int64(proc.PID), TID: s.TID,
+			Trace: hex.EncodeToString(tr.ID[:]), ID: hex.EncodeToString(s.ID[:]), Scope: proc.Scope.Key, PID: int64(proc.PID), TID: s.TID,
 			Inv: s.Inv, Depth: int64(s.Depth), Name: s.Text, Stage: s.Name.Stage, TS: s.TS, Start: s.Start, End: s.End,
 			Attrs: string(s.Attrs), Device: s.Device, Source: s.Source.String(), Error: s.ErrorNS, Slack: s.SlackNS, Fits: s.Fits,
 			Synthetic: s.Synthetic, Guessed: s.Guessed, Incomplete: s.Incomplete,
@@ -112,7 +113,7 @@ func (p *player) take(tr *Trace) {
 			o.HID = fmt.Sprintf("%0*x", s.HIDDigits, s.HID)
 		}
 		if !s.Parent.IsZero() {
-			o.Parent = fmt.Sprintf("%x", s.Parent[:])
+			o.Parent = hex.EncodeToString(s.Parent[:])
 		}
 		if s.IsRoot {
 			o.Stitch = s.Stitch.String()
@@ -134,13 +135,11 @@ func (p *player) line(scope string, text []byte, terminated bool) {
 	p.scan.Reset(text, terminated)
 	s := p.asm.Scope(scope, p.now)
 	for {
-		pid := int32(0)
 		switch p.scan.Next() {
 		case KindNone:
 			return
 		case KindRecord:
-			pid = p.scan.Record.PID
-			p.note(s, pid)
+			p.note(s, p.scan.Record.PID)
 			p.asm.Add(s, &p.scan.Record, p.now)
 		case KindAnchor:
 			p.asm.NoteAnchor(s, p.scan.Anchor, p.now)

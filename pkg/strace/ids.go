@@ -11,12 +11,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// TraceID and SpanID are W3C identifiers. Both are functions of what was
-// read, never of when or how often: reading the same bytes again repeats them.
-type (
-	TraceID [16]byte
-	SpanID  [8]byte
-)
+// TraceID is a W3C trace id, a function of what was read and never of when or
+// how often: reading the same bytes again repeats it.
+type TraceID [16]byte
+
+// SpanID is a W3C span id, as repeatable as a TraceID.
+type SpanID [8]byte
 
 // IsZero reports whether the id is unset.
 func (id TraceID) IsZero() bool { return id == TraceID{} }

@@ -158,8 +158,12 @@ var roots = [...]struct{ written, stage string }{
 // levels are the words of the node family. l3 and host each lived for a few
 // days as the word for node.
 var levels = [...]struct{ written, level string }{
-	{"node", "node"}, {"network1", "network1"}, {"network2", "network2"}, {"network3", "network3"},
-	{"l3", "node"}, {"host", "node"},
+	{"node", "node"},
+	{"network1", "network1"},
+	{"network2", "network2"},
+	{"network3", "network3"},
+	{"l3", "node"},
+	{"host", "node"},
 }
 
 func classify(text string) *Name {

@@ -53,7 +53,8 @@ func TestNames(t *testing.T) {
 	} {
 		for _, verbatim := range []bool{false, true} {
 			n := NewNames().Intern([]byte(name), verbatim)
-			assert.Equal(t, w, want{n.Stage, n.Last, n.Family, n.Level, n.LevelWord, n.Producer}, "%q", name)
+			got := want{n.Stage, n.Last, n.Family, n.Level, n.LevelWord, n.Producer}
+			assert.Equal(t, w, got, "%q", name)
 			assert.Equal(t, name, n.Text)
 			assert.False(t, n.Truncated)
 		}

@@ -48,9 +48,9 @@ func (p *parser) lit(s string) {
 }
 
 // uint reads decimal digits up to limit.
-func (p *parser) uint(limit uint64) (uint64, bool) {
+func (p *parser) uint(limit uint64) uint64 {
 	if p.bad != bodyOK {
-		return 0, false
+		return 0
 	}
 	v, n, ok := parseUint(p.b[p.i:])
 	switch {
@@ -60,9 +60,9 @@ func (p *parser) uint(limit uint64) (uint64, bool) {
 		p.i, p.bad = p.i+n, bodyMalformed
 	default:
 		p.i += n
-		return v, true
+		return v
 	}
-	return 0, false
+	return 0
 }
 
 // parseUint reads leading digits; n is how many, ok false on overflow or none.

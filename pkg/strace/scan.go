@@ -138,7 +138,7 @@ func (s *Scanner) scanRecord(at int) Kind {
 	r := &s.Record
 	*r = Record{Verbatim: at == s.verbatimEnd}
 	p := parser{b: s.line, i: at + len(tagStrace)}
-	version, _ := p.uint(math.MaxInt64)
+	version := p.uint(math.MaxInt64)
 	if p.bad == bodyOK && version != 1 {
 		s.pos = p.i
 		s.clearPrefix()
@@ -146,21 +146,21 @@ func (s *Scanner) scanRecord(at int) Kind {
 		return KindBad
 	}
 	p.lit(" pid=")
-	pid, _ := p.uint(math.MaxInt32)
+	pid := p.uint(math.MaxInt32)
 	p.lit(" tid=")
-	tid, _ := p.uint(math.MaxInt64)
+	tid := p.uint(math.MaxInt64)
 	p.lit(" inv=")
-	r.Inv, _ = p.uint(math.MaxUint64)
+	r.Inv = p.uint(math.MaxUint64)
 	p.lit(" hid=")
 	r.HID, r.HIDDigits = p.hex()
 	p.lit(" depth=")
-	depth, _ := p.uint(math.MaxInt32)
+	depth := p.uint(math.MaxInt32)
 	p.lit(" name=")
 	name := p.word()
 	p.lit(" ts=")
-	ts, _ := p.uint(uint64(MaxTS))
+	ts := p.uint(uint64(MaxTS))
 	p.lit(" dur=")
-	dur, _ := p.uint(uint64(MaxTS))
+	dur := p.uint(uint64(MaxTS))
 	p.closeBody(s.terminated)
 	if p.bad == bodyOK && ts+dur > uint64(MaxTS) {
 		p.bad = bodyMalformed
@@ -231,13 +231,13 @@ func hasToken(attrs []byte, token string) bool {
 
 func (s *Scanner) scanAnchor(at int) Kind {
 	p := parser{b: s.line, i: at + len(tagAnchor)}
-	version, _ := p.uint(math.MaxInt64)
+	version := p.uint(math.MaxInt64)
 	p.lit(" pid=")
-	pid, _ := p.uint(math.MaxInt32)
+	pid := p.uint(math.MaxInt32)
 	p.lit(" mono_ns=")
-	mono, _ := p.uint(uint64(MaxTS))
+	mono := p.uint(uint64(MaxTS))
 	p.lit(" wall_ns=")
-	wall, _ := p.uint(uint64(maxWall))
+	wall := p.uint(uint64(maxWall))
 	p.closeBody(s.terminated)
 	if kind := s.finish(&p, at, version); kind != KindNone {
 		return kind
@@ -248,9 +248,9 @@ func (s *Scanner) scanAnchor(at int) Kind {
 
 func (s *Scanner) scanDrops(at int) Kind {
 	p := parser{b: s.line, i: at + len(tagDrops)}
-	version, _ := p.uint(math.MaxInt64)
+	version := p.uint(math.MaxInt64)
 	p.lit(" pid=")
-	pid, _ := p.uint(math.MaxInt32)
+	pid := p.uint(math.MaxInt32)
 	d := Drops{PID: int32(pid)}
 	if s.prefixes == 1 {
 		d.Mono = s.mono
@@ -267,7 +267,7 @@ func (s *Scanner) scanDrops(at int) Kind {
 		{" not_admitted=", &d.NotAdmitted},
 	} {
 		p.lit(f.lit)
-		*f.dst, _ = p.uint(math.MaxUint64)
+		*f.dst = p.uint(math.MaxUint64)
 	}
 	p.closeBody(s.terminated)
 	if kind := s.finish(&p, at, version); kind != KindNone {
@@ -296,9 +296,9 @@ func (s *Scanner) finish(p *parser, at int, version uint64) Kind {
 
 func (s *Scanner) scanReady(at int) bool {
 	p := parser{b: s.line, i: at + len(tagReady)}
-	pid, _ := p.uint(math.MaxInt32)
+	pid := p.uint(math.MaxInt32)
 	p.lit(" dev=")
-	dev, _ := p.uint(math.MaxInt32)
+	dev := p.uint(math.MaxInt32)
 	p.lit("] ready")
 	if p.bad != bodyOK {
 		return false

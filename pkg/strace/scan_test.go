@@ -5,6 +5,7 @@ package strace
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -134,7 +135,7 @@ func TestScannerPrefixes(t *testing.T) {
 }
 
 func TestScannerNumbers(t *testing.T) {
-	body := func(old, new string) string { return strings.Replace(bodyG8, old, new, 1) }
+	body := func(from, to string) string { return strings.Replace(bodyG8, from, to, 1) }
 	for line, want := range map[string]string{
 		body("inv=7", "inv=18446744073709551615"):                             strings.Replace(wantG8, "inv=7", "inv=18446744073709551615", 1),
 		body("inv=7", "inv=18446744073709551616"):                             "bad malformed",
@@ -193,7 +194,7 @@ func TestScannerCutAnywhere(t *testing.T) {
 			require.Equal(t, []string{"bad torn"}, got, "cut at %d", cut)
 		default:
 			require.Len(t, got, 1)
-			require.Equal(t, fmt.Sprintf("%s mono=123", strings.Replace(wantG8, `""`, fmt.Sprintf("%q", strings.TrimRight(line[attrs:cut], " ")), 1)), got[0])
+			require.Equal(t, strings.Replace(wantG8, `""`, strconv.Quote(strings.TrimRight(line[attrs:cut], " ")), 1)+" mono=123", got[0])
 		}
 		// Another record right behind the cut is always found.
 		got = scanAll(line[:cut]+"[mono_ns=9][T0x1] "+bodyG8, true)
@@ -221,9 +222,15 @@ func TestScannerAllocatesNothing(t *testing.T) {
 	line := []byte("[mono_ns=123][T0x7f][TIMING] emit_host_span: " + bodyG8 + "run_id=12 dispatch_id=3")
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		s.Reset(line, true)
-		for s.Next() != KindNone {
-		}
+		drain(s)
 	}))
+}
+
+// drain reads the rest of the line.
+func drain(s *Scanner) {
+	for k := s.Next(); k != KindNone; k = s.Next() {
+		_ = k
+	}
 }
 
 func TestOutcomeNames(t *testing.T) {

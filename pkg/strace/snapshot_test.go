@@ -4,6 +4,7 @@
 package strace
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,7 +123,7 @@ func TestSnapshotAnywhere(t *testing.T) {
 			t.Fatalf("cut %d: %v", cut, err)
 		}
 		again := second.asm.AppendSnapshot(nil)
-		if string(again) != string(snapshot) {
+		if !bytes.Equal(again, snapshot) {
 			t.Fatalf("cut %d: a restored snapshot differs from itself", cut)
 		}
 		second.feed(lines[cut:])

@@ -90,7 +90,8 @@ func TestRunTree(t *testing.T) {
 
 // lineOf is where the first line with text begins.
 func lineOf(log, text string) int {
-	return strings.LastIndexByte(log[:strings.Index(log, text)], '\n') + 1
+	before, _, _ := strings.Cut(log, text)
+	return strings.LastIndexByte(before, '\n') + 1
 }
 
 func worker(s oracle.Span) string {

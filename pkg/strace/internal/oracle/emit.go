@@ -21,7 +21,7 @@ type placement struct {
 
 // place finds the clock of p for what begins at ts: the latest anchor at or
 // before it, else the first one; else this host's clocks; else none.
-func (o *reading) place(p *process, ts, end int64) placement {
+func (o *reading) place(p *process, ts int64) placement {
 	var best *anchor
 	for i := range p.anchors {
 		a := &p.anchors[i]
@@ -116,7 +116,7 @@ func (o *reading) emitInvocation(u *unit, runs []*run) {
 
 // tree emits the spans of one invocation under parent.
 func (o *reading) tree(u *unit, trace, parent, how string) {
-	at := o.place(u.proc, u.start(), u.end())
+	at := o.place(u.proc, u.start())
 	block, slack, fits := device(u)
 	parents, guessed := tree(u)
 	spans := make([]Span, len(u.records))

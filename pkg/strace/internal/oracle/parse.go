@@ -65,7 +65,6 @@ var (
 // line is the grammar of one kind of line, whole and cut anywhere.
 type line struct {
 	whole, cut *regexp.Regexp
-	limits     []uint64
 }
 
 // grammar builds both expressions from literals and fields: D a decimal, H a
@@ -197,7 +196,7 @@ func marker(text string, at int, terminated bool, mono int64) item {
 	// The names say it too, where a torn line hides the token.
 	s := chipStage(r.name) + "."
 	r.device = strings.HasPrefix(s, "run.runner_run.device_wall.")
-	for _, token := range strings.Split(r.attrs, " ") {
+	for token := range strings.SplitSeq(r.attrs, " ") {
 		if token == "clk=dev" {
 			r.device = s != "run.runner_run.device_boundaries."
 		}
