@@ -25,7 +25,7 @@ import (
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
-	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)`( \\(\\*\\))? \\|").FindAllStringSubmatch(readFile(t, filepath.Join(harness.Root(t), "docs", "metrics.md")), -1)
+	rows := regexp.MustCompile("(?m)^\\| `((?:otelcol|phase|traces|gen_ai|promhttp|target)_[a-z_]+)`( \\(\\*\\))? \\|").FindAllStringSubmatch(readFile(t, filepath.Join(harness.Root(t), "docs", "metrics.md")), -1)
 	for _, row := range rows {
 		assert.False(t, has(out, row[1]), "%s is documented twice", row[1])
 		out[row[1]] = row[2] != ""
@@ -70,6 +70,28 @@ func (s *scenario) checkDocumented(t *testing.T) {
 			assert.True(t, got[name], "docs/metrics.md has %s, the collector does not", name)
 		}
 	}
+}
+
+// Every value of phase.name has its row, and every row its value.
+func TestEveryPhaseIsDocumented(t *testing.T) {
+	root := harness.Root(t)
+	rows := map[string]bool{}
+	_, table, _ := strings.Cut(readFile(t, filepath.Join(root, "docs", "metrics.md")), "\n### Phases\n")
+	table, _, _ = strings.Cut(table, "\n### ")
+	for _, line := range regexp.MustCompile("(?m)^\\| (`[^|]+`) \\|").FindAllStringSubmatch(table, -1) {
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(line[1], -1) {
+			rows[name[1]] = true
+		}
+	}
+	config := readFile(t, filepath.Join(root, "config", "metrics.yaml"))
+	names := map[string]bool{}
+	for _, m := range regexp.MustCompile(`key: phase\.name, default_value: ([a-z0-9_.]+)`).FindAllStringSubmatch(config, -1) {
+		if name, ok := strings.CutPrefix(m[1], "bind."); ok && name != "" {
+			m[1] = "bind.*"
+		}
+		names[m[1]] = true
+	}
+	assert.Equal(t, slices.Sorted(maps.Keys(names)), slices.Sorted(maps.Keys(rows)))
 }
 
 // Every metric that a dashboard or a rule names is documented.
