@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,9 +35,9 @@ func cached(t *testing.T, pattern string) string {
 	return found[len(found)-1]
 }
 
-// startPeer runs a real peer until the test ends; its output is in the log that
-// is returned.
-func startPeer(t *testing.T, name string, args ...string) (log string) {
+// startPeer runs a real peer until the test ends or kill is called; its output
+// is in log.
+func startPeer(t *testing.T, name string, args ...string) (log string, kill func()) {
 	t.Helper()
 	log = filepath.Join(t.TempDir(), "peer.log")
 	file, err := os.Create(log) // #nosec G304 -- the test's own folder
@@ -44,12 +45,13 @@ func startPeer(t *testing.T, name string, args ...string) (log string) {
 	cmd := exec.Command(name, args...) //nolint:gosec,noctx // ends by signal
 	cmd.Stdout, cmd.Stderr = file, file
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
+	kill = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGKILL)
 		_ = cmd.Wait()
 		_ = file.Close()
 	})
-	return log
+	t.Cleanup(kill)
+	return log, kill
 }
 
 // requireListening waits for address to be there.
@@ -90,7 +92,7 @@ service:
   pipelines:
     traces: {receivers: [otlp], exporters: [jaeger_storage_exporter]}
 `), 0o600))
-	log := startPeer(t, cached(t, "jaeger-v*"), "--config", config)
+	log, _ := startPeer(t, cached(t, "jaeger-v*"), "--config", config)
 	requireListening(t, j.OTLP, log)
 	requireListening(t, j.Query, log)
 	return j

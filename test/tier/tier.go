@@ -23,7 +23,9 @@ func Agent(t testing.TB, gateway string, fragments []string, overrides ...string
 	c := harness.New(t, append([]string{"agent.yaml"}, fragments...), overrides...)
 	c.Setenv("PHASECOL_LOGS", fmt.Sprintf("[%q, %q]", filepath.Join(Logs(c), "**/*.log"), filepath.Join(Logs(c), "**/*.log.*")))
 	c.Setenv("PHASECOL_NODE", "node-1")
-	c.Setenv("PHASECOL_GATEWAY", gateway)
+	if gateway != "" {
+		c.Setenv("PHASECOL_GATEWAY", gateway)
+	}
 	c.Setenv("PHASECOL_GATEWAY_INSECURE", "true")
 	return c
 }
