@@ -111,14 +111,13 @@ func (p *phaseProcessor) sweep(ctx context.Context) {
 // ready says whether a request is whole and the host side of all its phases is
 // known to be past their end.
 func (p *phaseProcessor) ready(e *hold.Entry) bool {
-	t := e.Trace()
-	if !t.Complete(p.cfg.Contract.Tolerance.Nanoseconds(), true) {
+	if !e.Whole(p.cfg.Contract.Tolerance.Nanoseconds()) {
 		return false
 	}
 	if !p.cfg.Join.Enabled {
 		return true
 	}
-	start, end := t.End()
+	start, end := e.Trace().Extent()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range e.Spans {

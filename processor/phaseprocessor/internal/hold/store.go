@@ -34,9 +34,12 @@ type Entry struct {
 
 	// Late is set when spans of this trace were let go before.
 	Late bool
-	// built is made of Spans when first asked for.
-	built *request.Trace
-	place *list.Element
+	// built is made of Spans when first asked for, whole when first looked at:
+	// every entry is looked at on every sweep.
+	built   *request.Trace
+	checked bool
+	whole   bool
+	place   *list.Element
 }
 
 // Trace relates the spans; it is made once.
@@ -46,6 +49,16 @@ func (e *Entry) Trace() *request.Trace {
 		e.built.Late = e.Late
 	}
 	return e.built
+}
+
+// Whole says whether nothing more of the request is to be waited for; see
+// request.Trace.Complete for the tolerance in nanoseconds.
+func (e *Entry) Whole(tolerance int64) bool {
+	if !e.checked {
+		e.whole = e.Trace().Complete(tolerance, true)
+		e.checked = true
+	}
+	return e.whole
 }
 
 // Store holds entries. It is safe for concurrent use.
@@ -150,7 +163,7 @@ func (s *Store) Add(entries []*Entry, now time.Time) {
 		e.Data.ResourceSpans().MoveAndAppendTo(held.Data.ResourceSpans())
 		held.Spans = append(held.Spans, e.Spans...)
 		held.Last = now
-		held.built = nil
+		held.built, held.checked = nil, false
 		s.waiting.MoveToBack(held.place)
 		s.requests--
 	}

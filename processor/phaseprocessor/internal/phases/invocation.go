@@ -223,7 +223,7 @@ func (v *Invocation) write(attrs pcommon.Map) {
 	if v.Done || v.Bad {
 		return
 	}
-	attrs.EnsureCapacity(attrs.Len() + 20 + len(v.segments))
+	attrs.EnsureCapacity(attrs.Len() + 27 + len(v.segments))
 	v.put(attrs)
 	if v.HasDeviceGap {
 		attrs.PutDouble(semconv.PhaseDeviceGap, v.DeviceGap)

@@ -194,9 +194,9 @@ func (t *Trace) lastEnd(h *HTTP) int64 {
 	return last
 }
 
-// End is the latest end of the request's spans in Unix nanoseconds, and Start
-// the earliest start.
-func (t *Trace) End() (start, end int64) {
+// Extent is the earliest start and the latest end of the request's spans, in
+// Unix nanoseconds.
+func (t *Trace) Extent() (start, end int64) {
 	for i := range t.Spans {
 		s := &t.Spans[i]
 		if s.bad {
