@@ -24,7 +24,7 @@ import (
 	"github.com/phasecol/phasecol/pkg/strace"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/fileclock"
-	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/marker"
+	"github.com/phasecol/phasecol/internal/stracepdata/marker"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/metadata"
 )
 

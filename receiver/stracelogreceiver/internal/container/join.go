@@ -3,7 +3,7 @@
 
 package container // import "github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
 
-import "github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/marker"
+import "github.com/phasecol/phasecol/internal/stracepdata/marker"
 
 // MaxJoined bounds a line put together from pieces. Runtimes cut at 16 KiB and
 // a record has 512 bytes; of a longer line its parts are handed out as they

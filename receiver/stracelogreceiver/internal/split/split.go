@@ -10,7 +10,7 @@ import (
 	"bytes"
 
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
-	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/marker"
+	"github.com/phasecol/phasecol/internal/stracepdata/marker"
 )
 
 const (

@@ -18,7 +18,7 @@ import (
 
 	"github.com/phasecol/phasecol/pkg/strace"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
-	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/marker"
+	"github.com/phasecol/phasecol/internal/stracepdata/marker"
 )
 
 // tail reads text as fileconsumer reads a growing file: at each of the sizes

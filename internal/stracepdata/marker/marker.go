@@ -3,7 +3,7 @@
 
 // Package marker finds the brackets that open something worth parsing, as fast
 // as memory allows.
-package marker // import "github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/marker"
+package marker // import "github.com/phasecol/phasecol/internal/stracepdata/marker"
 
 import "bytes"
 
