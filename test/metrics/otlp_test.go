@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 	"github.com/phasecol/phasecol/test/harness"
 )
 
-// inbox is an OTLP/HTTP backend that keeps the newest point of each series.
+// inbox is an OTLP/HTTP backend that keeps the newest total of each metric of a service.
 type inbox struct {
 	mu     sync.Mutex
 	points map[string]point
@@ -92,9 +93,9 @@ func (in *inbox) take(m pmetric.Metric, resource map[string]any) {
 	default:
 		in.bad = append(in.bad, m.Name()+" is a "+m.Type().String())
 	}
-	// One series each in this test, but for phase.duration.
-	if p.count >= in.points[m.Name()].count {
-		in.points[m.Name()] = p
+	service, _ := resource["service.name"].(string)
+	if name := service + " " + m.Name(); p.count >= in.points[name].count {
+		in.points[name] = p
 	}
 }
 
@@ -126,7 +127,10 @@ func TestConcurrentDeltasAndOTLP(t *testing.T) {
 			for i := range each {
 				n := uint64(1 + client*each + i) //nolint:gosec // small
 				w := &wire{traces: ptrace.NewTraces(), id: n << 8}
+				// Requests pass through the phase processor's queue; runs go
+				// straight on, in the goroutine of each client.
 				w.request(n, 0, at, false)
+				w.invocation(n|1<<20, client, 0, at)
 				w.send(t, c.HTTP)
 			}
 		})
@@ -135,9 +139,11 @@ func TestConcurrentDeltasAndOTLP(t *testing.T) {
 
 	const all = clients * each
 	require.Eventually(t, func() bool {
-		return harness.Sum(harness.Scrape(t, metrics), "phase_sequences_total") == all && in.get("traces.span.metrics.calls").count == all*5
-	}, 30*time.Second, 100*time.Millisecond, "of %d requests: %v in Prometheus's format, %v calls over OTLP", all,
-		lazily(func() any { return harness.Sum(harness.Scrape(t, metrics), "phase_sequences_total") }), lazily(func() any { return in.get("traces.span.metrics.calls").count }))
+		return harness.Sum(harness.Scrape(t, metrics), "phase_sequences_total") == all && runs(harness.Scrape(t, metrics)) == all &&
+			in.get("atom traces.span.metrics.calls").count == all*5
+	}, 30*time.Second, 100*time.Millisecond, "of %d requests and runs: %v and %v in Prometheus's format, %v calls over OTLP", all,
+		lazily(func() any { return harness.Sum(harness.Scrape(t, metrics), "phase_sequences_total") }),
+		lazily(func() any { return runs(harness.Scrape(t, metrics)) }), lazily(func() any { return in.get("atom traces.span.metrics.calls").count }))
 	got := harness.Scrape(t, metrics)
 	for _, name := range []string{"phase_requests_total", "gen_ai_server_request_duration_seconds_count", "phase_tpot_seconds_count"} {
 		assert.InDelta(t, float64(all), harness.Sum(got, name), 0, name)
@@ -147,14 +153,27 @@ func TestConcurrentDeltasAndOTLP(t *testing.T) {
 		assert.False(t, v > 0 && len(name) > 40 && name[:41] == "otelcol_deltatocumulative_datapoints{erro", "%s: deltas were refused", name)
 	}
 
-	assert.Eventually(t, func() bool { return in.get("phase.sequences").count == all && in.get("phase.tpot").count == all }, 20*time.Second, 100*time.Millisecond)
-	assert.Equal(t, point{"s", pmetric.MetricTypeExponentialHistogram, all, resourceOf("atom")}, in.get("phase.tpot"))
-	assert.Equal(t, point{"s", pmetric.MetricTypeHistogram, all, resourceOf("atom")}, in.get("gen_ai.server.time_to_first_token"))
-	assert.Equal(t, point{"{sequence}", pmetric.MetricTypeSum, all, resourceOf("atom")}, in.get("phase.sequences"))
-	assert.Equal(t, point{"", pmetric.MetricTypeSum, all * 5, resourceOf("atom")}, in.get("traces.span.metrics.calls"))
+	assert.Eventually(t, func() bool {
+		return in.get("atom phase.sequences").count == all && in.get("atom phase.tpot").count == all
+	}, 20*time.Second, 100*time.Millisecond)
+	assert.Equal(t, point{"s", pmetric.MetricTypeExponentialHistogram, all, resourceOf("atom")}, in.get("atom phase.tpot"))
+	assert.Equal(t, point{"s", pmetric.MetricTypeHistogram, all, resourceOf("atom")}, in.get("atom gen_ai.server.time_to_first_token"))
+	assert.Equal(t, point{"{sequence}", pmetric.MetricTypeSum, all, resourceOf("atom")}, in.get("atom phase.sequences"))
+	assert.Equal(t, point{"", pmetric.MetricTypeSum, all * 5, resourceOf("atom")}, in.get("atom traces.span.metrics.calls"))
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	assert.Empty(t, in.bad)
+}
+
+// runs are the runs that the phases count.
+func runs(samples map[string]float64) float64 {
+	var n float64
+	for name, v := range samples {
+		if strings.HasPrefix(name, "phase_duration_seconds_count{") && strings.Contains(name, `phase_name="host_wall"`) {
+			n += v
+		}
+	}
+	return n
 }
 
 func resourceOf(service string) map[string]any {
