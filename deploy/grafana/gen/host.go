@@ -32,7 +32,7 @@ func hostAndNPU() board {
 				{shares, "Prefill and decode: device, host overhead, engine gap", "Of the requests joined with host runs. Large engine gap: look at the engine. Large host overhead: at the runs below. Neither: the NPU is the limit.", "percentunit", half, wherePrefillAndDecodeGo(served)},
 				{stacked, "A run on the host, mean", "Parts of the host wall, by the number of runs. Launch: runner_run without the device wall.", "s", half, perRun(l,
 					"bind", "stage_inputs", "prepare_execution", "launch_overhead", "device_wall", "validate", "claim_release", "unattributed")},
-				{stacked, "A run on the device, mean", "Windows as the device stamped them; orch and sched overlap each other.", "s", half, perRun(l,
+				{lines, "A run on the device, mean", "Windows as the device stamped them. They lie inside and over each other, so they do not add up.", "s", half, perRun(l,
 					"preamble", "so_load", "graph_build", "prep", "post_orch", "effective")},
 				{stacked, "Segments of bind, mean", "", "s", half, []query{{
 					expr:   "sum by (phase_name) (rate(" + phaseDuration + `_sum{phase_name=~"bind\\..+",` + string(l) + "}" + window + "))\n/ scalar(" + rate(phaseDuration+"_count", of("host_wall", l), "") + ")",
