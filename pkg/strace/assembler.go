@@ -329,6 +329,7 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 	if id.Has&HasRunID == 0 {
 		id.RunID = r.Inv // node.inv is the run id
 	}
+	p.scope.noteWorker(&id)
 	u := p.runs[id.RunID]
 	if u != nil && u.holds(r) {
 		a.stats.Records[OutcomeDuplicate]++

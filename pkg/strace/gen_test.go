@@ -15,6 +15,9 @@ import (
 type generator struct {
 	*rand.Rand
 	records int
+	// calm logs can be read with pauses anywhere: nothing in them depends on
+	// lines that lie close together being read together.
+	calm bool
 }
 
 // style is a generation's dress.
@@ -140,7 +143,7 @@ func (j *job) invocation(out *stream, pid int, inv uint64, attrs string, cut boo
 		rec(1, "claim_release", at, j.tick(20)-at, "")
 	}
 	rec(0, "", begin, j.tick(100)-begin, attrs)
-	if j.style.points && len(lines) > 2 && j.g.IntN(6) == 0 {
+	if j.style.points && len(lines) > 2 && !j.g.calm && j.g.IntN(6) == 0 {
 		// An asynchronous writer swaps neighbours.
 		k := len(lines) - 2
 		lines[k], lines[k+1] = lines[k+1], lines[k]
@@ -175,15 +178,22 @@ func (j *job) alone(pid int) stream {
 			inv = 0
 		case 2: // two at once on one thread
 			var a, b stream
+			begin := j.now
 			j.invocation(&a, pid, inv, attrs, false)
-			j.now -= 20_000
+			end := j.now
+			j.now = max(begin, end-20_000)
 			j.invocation(&b, pid, inv+1, attrs, false)
+			j.now = max(j.now, end)
 			inv++
 			out = append(out, j.g.shuffle([]stream{a, b})...)
 		case 3: // an event on its own
 			at := j.tick(100)
 			j.line(&out, pid, int64(pid)+1, 0, 0, "ext.pypto.decode_layer", at, j.g.Int64N(1000), []string{"layer=3", "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "request_id=r1"}[j.g.IntN(3)])
 		case 4: // losses
+			if j.g.calm {
+				inv--
+				break
+			}
 			out = append(out, []string{fmt.Sprintf("[mono_ns=%d][T0xabc][ERROR] host_log_drops: [HOSTLOG_DROPS] v=1 pid=%d new=3 total=5 queue_full=5 claim_exhausted=0 output_failed=0 not_admitted=0\n", j.now, pid)})
 			j.invocation(&out, pid, inv, attrs, false)
 		default:
@@ -208,7 +218,7 @@ func (j *job) parentAndChips(n int) []stream {
 		streams[1+w] = append(streams[1+w], j.anchor(parent+1+w))
 		// Half of them are announced by their parent, in any order.
 		ready := []string{fmt.Sprintf("[chip_process pid=%d dev=%d] ready\n", parent+1+w, j.device(parent+1+w))}
-		if j.g.IntN(2) == 0 {
+		if j.g.IntN(2) == 0 && !j.g.calm {
 			*out = append(*out, ready)
 		} else {
 			streams[1+w] = append(streams[1+w], ready)
@@ -315,7 +325,9 @@ func (g *generator) merge(streams []stream, tear bool) string {
 			case 0:
 				text = text[:g.IntN(len(text))] // cut, without line feed
 			case 1:
-				text += text // repeated
+				if !g.calm {
+					text += text // repeated
+				}
 			case 2:
 				b.WriteString([]string{
 					"\n", "[TIMING] QPROBE: sim 3\n", "multi [STRACE] line\n", "[STRACE] v=2 pid=1 tid=1\n",

@@ -4,6 +4,7 @@
 package strace
 
 import (
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -84,13 +85,18 @@ func playJob(t *testing.T, g *generator, seed uint64) {
 			t.Errorf("seed %d", seed)
 		}
 	}()
+	g.calm = g.IntN(3) == 0
 	files := g.job("pod/"+strconv.FormatUint(seed%5, 10), 100)
 	// Equal pids in another container must stay apart.
 	if g.IntN(4) == 0 {
 		files = append(files, g.job("other", 100)...)
 	}
 	opt := oracle.Options{Host: testHost, Linger: int64(250 * time.Millisecond)}
-	p := newPlayer(t)
+	p := newPlayer(t, func(c *Config) {
+		if g.calm { // no pause is as long as these
+			c.StitchWait, c.MaxOpen = 1000*time.Hour, 1000*time.Hour
+		}
+	})
 	g.play(p, files)
 	p.flush()
 	p.sameAs(oracle.Read(files, opt))
@@ -111,6 +117,8 @@ func (g *generator) play(p *player, files []oracle.File) {
 	}
 	piece := []int{1, 7, 1 << 20}[g.IntN(3)]
 	restarts := g.IntN(4) == 0
+	inRun := map[string]bool{}
+	var savedInRun map[string]bool
 	crashAt := -1
 	var saved []byte
 	var savedNext []int
@@ -119,10 +127,22 @@ func (g *generator) play(p *player, files []oracle.File) {
 		i := g.IntN(len(files))
 		n := min(len(lines[i])-next[i], 1+g.IntN(piece))
 		for range n {
-			p.line(files[i].Scope, []byte(lines[i][next[i]]), next[i] < len(lines[i])-1)
+			text := lines[i][next[i]]
+			p.line(files[i].Scope, []byte(text), next[i] < len(lines[i])-1)
 			next[i]++
+			// A run that lacks but its retirement ends when nothing comes.
+			switch {
+			case strings.Contains(text, ".post_fence_retirement"):
+				delete(inRun, files[i].Scope)
+			case strings.Contains(text, ".complete"):
+				inRun[files[i].Scope] = true
+			}
 		}
 		left -= n
+		if g.calm && len(inRun) == 0 && g.IntN(3) == 0 {
+			p.now += int64(300 * time.Millisecond)
+			p.asm.EndPoll(p.now)
+		}
 		switch {
 		case !restarts:
 		case left <= crashAt:
@@ -131,9 +151,9 @@ func (g *generator) play(p *player, files []oracle.File) {
 			for i := range next {
 				left += next[i] - savedNext[i]
 			}
-			next, crashAt, restarts = savedNext, -1, false
+			next, inRun, crashAt, restarts = savedNext, savedInRun, -1, false
 		case crashAt < 0 && g.IntN(20) == 0:
-			saved, savedNext, savedStats = p.asm.AppendSnapshot(nil), slices.Clone(next), p.asm.Stats()
+			saved, savedNext, savedInRun, savedStats = p.asm.AppendSnapshot(nil), slices.Clone(next), maps.Clone(inRun), p.asm.Stats()
 			if g.IntN(2) == 0 {
 				p.restart(saved, savedStats)
 				continue

@@ -20,6 +20,8 @@ type Scope struct {
 	// devices are the distinct devices announced, ascending: the k-th is
 	// worker k.
 	devices []int32
+	// workers is how many worker numbers the node records of the scope used.
+	workers int
 	// parents are the processes that print node records.
 	parents []*process
 	// parentless is set once an invocation has waited for a run in vain and no
@@ -76,14 +78,21 @@ func (s *Scope) setDevice(p *process, dev int32) {
 }
 
 // worker returns the number the L3 parent knows p by: the place of its device
-// among those of the scope. workers is how many numbers a run used; with
-// fewer devices announced than that the count cannot be trusted.
-func (s *Scope) worker(p *process, workers int) (int64, bool) {
-	if p.dev < 0 || len(s.devices) < workers {
+// among those of the scope. With fewer devices announced than worker numbers
+// were used the place cannot be trusted: a line may still be missing.
+func (s *Scope) worker(p *process) (int64, bool) {
+	if p.dev < 0 || len(s.devices) < s.workers {
 		return 0, false
 	}
 	i, found := slices.BinarySearch(s.devices, p.dev)
 	return int64(i), found
+}
+
+// noteWorker counts the worker numbers in use.
+func (s *Scope) noteWorker(id *Identity) {
+	if id.Has&HasWorkerID != 0 && id.WorkerID >= 0 && id.WorkerID < maxDevices {
+		s.workers = max(s.workers, int(id.WorkerID)+1)
+	}
 }
 
 // isParent notes that p prints node records.

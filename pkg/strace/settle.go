@@ -126,6 +126,7 @@ func (a *Assembler) finishRun(u *run, now int64) {
 	if u.shaped == nil {
 		a.collect(u, now)
 	}
+	a.lastChance(u, now)
 	s := u.proc.scope
 	s.over = slices.DeleteFunc(s.over, func(o *run) bool { return o == u })
 	delete(u.proc.runs, u.id)

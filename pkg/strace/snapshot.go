@@ -19,6 +19,7 @@ func (a *Assembler) AppendSnapshot(dst []byte) []byte {
 	e.count(len(a.ordered))
 	for _, s := range a.ordered {
 		e.string(s.Key)
+		e.int(int64(s.workers))
 		e.count(len(s.ordered))
 		for _, p := range s.ordered {
 			e.process(p)
@@ -154,7 +155,6 @@ func (e *encoder) shape(s *runShape) {
 	e.int(s.at.err)
 	e.uint(uint64(s.at.source))
 	e.bool(s.retired)
-	e.int(int64(s.workers))
 	e.count(len(s.dispatches))
 	for i := range s.dispatches {
 		d := &s.dispatches[i]
@@ -185,6 +185,7 @@ func (a *Assembler) Restore(snapshot []byte, now int64) error {
 	}
 	for range d.count() {
 		s := a.Scope(string(d.bytes()), now)
+		s.workers = int(d.int())
 		for range d.count() {
 			a.decodeProcess(&d, s, now)
 		}
@@ -344,7 +345,6 @@ func (d *decoder) shape(now int64) *runShape {
 	s.start, s.end = d.int(), d.int()
 	s.at = placement{offset: d.int(), err: d.int(), source: ClockSource(d.uint())}
 	s.retired = d.bool()
-	s.workers = int(d.int())
 	for range d.count() {
 		var x dispatchShape
 		x.identity = d.identity()

@@ -21,7 +21,6 @@ type runShape struct {
 	// short, since nothing tells when it ended.
 	start, end int64
 	retired    bool
-	workers    int
 	dispatches []dispatchShape
 	at         placement
 	emitted    int64 // wall time, Unix ns
@@ -51,9 +50,6 @@ func (u *run) shape(s *runShape) {
 			continue
 		}
 		id := &u.ids[i]
-		if id.Has&HasWorkerID != 0 && id.WorkerID < math.MaxInt32 {
-			s.workers = max(s.workers, int(id.WorkerID)+1)
-		}
 		s.dispatches = append(s.dispatches, dispatchShape{
 			identity: *id, start: u.list[i].ts, end: u.completeEnd(id, s.end), completed: u.find(roleComplete, id) >= 0,
 		})
@@ -83,7 +79,7 @@ func (s *runShape) match(v *invocation) (index int, how Stitch) {
 		}
 		return -1, StitchNone
 	}
-	worker, known := v.proc.scope.worker(v.proc, s.workers)
+	worker, known := v.proc.scope.worker(v.proc)
 	if v.identity.Has&HasRunID != 0 && v.identity.RunID != 0 {
 		if v.identity.RunID != s.runID || !within {
 			return -1, StitchNone
@@ -106,25 +102,31 @@ func (s *runShape) match(v *invocation) (index int, how Stitch) {
 	}
 }
 
-// byIdentity finds the only dispatch with v's numbers. Where the worker is not
-// known, time must single it out of the workers that share a dispatch_id.
+// byIdentity finds the only dispatch with v's numbers. dispatch_id counts per
+// worker, so several may have them: then the worker singles it out if time
+// confirms it, else time alone.
 func (s *runShape) byIdentity(v *invocation, worker int64, known bool) int {
-	found, contained := -1, -1
-	many, manyContained := false, false
+	same, found := 0, -1
+	inside, contained := 0, -1
 	for i := range s.dispatches {
 		d := &s.dispatches[i]
-		if !agrees(&v.identity, &d.identity) || (known && (d.identity.Has&HasWorkerID == 0 || d.identity.WorkerID != worker)) {
+		if !agrees(&v.identity, &d.identity) {
 			continue
 		}
-		many, found = found >= 0, i
+		same++
+		if known && (d.identity.Has&HasWorkerID == 0 || d.identity.WorkerID != worker) {
+			continue
+		}
+		found = i
 		if d.start <= v.start() && v.end() <= d.end {
-			manyContained, contained = contained >= 0, i
+			inside++
+			contained = i
 		}
 	}
 	switch {
-	case found >= 0 && !many:
+	case same == 1:
 		return found
-	case contained >= 0 && !manyContained:
+	case inside == 1:
 		return contained
 	default:
 		return -1

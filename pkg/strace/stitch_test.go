@@ -117,7 +117,7 @@ func TestStitching(t *testing.T) {
 		"time: unannounced":                          {"[chip_process pid=12 dev=7] ready\n[chip_process pid=13 dev=8] ready\n", chip(11, 1, 200, 100, ""), "none", ""},
 		"time: two chips on one device":              {ready2 + "[chip_process pid=13 dev=3] ready\n", chip(11, 1, 200, 100, ""), "time", "node.dispatch/0"},
 		"identity":                                   {ready2, chip(11, 1, 200, 100, id(1, 1, 4)), "identity", "node.dispatch/0"},
-		"identity: lasts longer than its complete":   {ready2, chip(11, 1, 200, 750, id(1, 1, 4)), "identity", "node.dispatch/0"},
+		"identity: time does not confirm the worker": {ready2, chip(11, 1, 200, 750, id(1, 1, 4)), "run", "node.run"},
 		"identity: worker unknown, two would fit":    {"", chip(11, 1, 200, 100, id(1, 1, 4)), "run", "node.run"},
 		"identity: of another generation":            {ready2, chip(11, 1, 200, 100, id(1, 1, 5)), "run", "node.run"},
 		"identity: of another dispatch":              {ready2, chip(11, 1, 200, 100, id(1, 2, 4)), "run", "node.run"},

@@ -63,7 +63,7 @@ func (s *Scope) contested(v *invocation) bool {
 			return u != nil && u.shaped == nil && u.start <= v.start()
 		})
 	}
-	worker, known := s.worker(v.proc, 0)
+	worker, known := s.worker(v.proc)
 	if !known {
 		return false
 	}
@@ -129,10 +129,16 @@ func (a *Assembler) attach(v *invocation, now int64, last bool) (*run, bool) {
 	if !ok {
 		return nil, false
 	}
-	if !last && s.contested(v) {
-		v.contested = true
-		s.contests++
-		return nil, false
+	if !last {
+		if s.contested(v) {
+			v.contested = true
+			s.contests++
+			return nil, false
+		}
+		// The line that tells v's worker, and so its dispatch, may still come.
+		if _, known := s.worker(v.proc); f.dispatch < 0 && !v.external && !known {
+			return nil, false
+		}
 	}
 	if f.run == nil {
 		a.emitLate(v, f.shape, f.dispatch, f.how, now)
@@ -166,7 +172,7 @@ func (a *Assembler) collect(u *run, now int64) {
 		s.over = append(s.over, u)
 	}
 	u.shape(u.shaped)
-	from, _ := slices.BinarySearchFunc(s.waiting, u.start, func(v *invocation, start int64) int { return cmp.Compare(v.start(), start) })
+	from, _ := slices.BinarySearchFunc(s.waiting, u.start, startsAt)
 	kept := s.waiting[:from]
 	for i, v := range s.waiting[from:] {
 		if v.start() > u.shaped.end && s.contests == 0 {
@@ -185,6 +191,29 @@ func (a *Assembler) collect(u *run, now int64) {
 	clear(s.waiting[len(kept):])
 	s.waiting = kept
 }
+
+// lastChance hangs what waits for certainty under u, which is about to leave.
+func (a *Assembler) lastChance(u *run, now int64) {
+	s := u.proc.scope
+	from, _ := slices.BinarySearchFunc(s.waiting, u.start, startsAt)
+	kept := s.waiting[:from]
+	for i, v := range s.waiting[from:] {
+		if v.start() > u.shaped.end {
+			kept = append(kept, s.waiting[from+i:]...)
+			break
+		}
+		if _, how := u.shaped.match(v); how != StitchNone && !v.contested {
+			if _, ok := a.attach(v, now, true); ok {
+				continue
+			}
+		}
+		kept = append(kept, v)
+	}
+	clear(s.waiting[len(kept):])
+	s.waiting = kept
+}
+
+func startsAt(v *invocation, start int64) int { return cmp.Compare(v.start(), start) }
 
 // settleWaiting gives up on invocations that no run will claim.
 func (a *Assembler) settleWaiting(s *Scope, now int64) {

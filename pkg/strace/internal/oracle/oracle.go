@@ -123,7 +123,7 @@ func (u *unit) attrs() map[string]string { return attributes(u.records[u.root].a
 
 // Read applies the rules to files.
 func Read(files []File, opt Options) Result {
-	o := &reading{opt: opt, result: Result{Outcomes: map[string]int{}}}
+	o := &reading{opt: opt, workers: map[string]int64{}, result: Result{Outcomes: map[string]int{}}}
 	for _, f := range files {
 		o.file(f)
 	}
@@ -151,6 +151,7 @@ func Read(files []File, opt Options) Result {
 type reading struct {
 	opt       Options
 	processes []*process
+	workers   map[string]int64 // by scope, once counted
 	result    Result
 }
 

@@ -224,9 +224,29 @@ func (o *reading) emitRun(u *run) {
 	}
 }
 
-// worker is the number that the parent knows p by, when enough devices were
-// announced to tell.
-func (o *reading) worker(p *process, used int64) (int64, bool) {
+// workersOf counts the worker numbers that the node records of a scope use.
+func (o *reading) workersOf(scope string) int64 {
+	if used, counted := o.workers[scope]; counted {
+		return used
+	}
+	used := int64(0)
+	for _, p := range o.processes {
+		for _, r := range p.records {
+			if p.scope != scope || family(r.name) != "node" || level(r, "scheduler_loop") {
+				continue
+			}
+			if w, ok := integer(attributes(r.attrs)["worker_id"]); ok && w < 1024 {
+				used = max(used, w+1)
+			}
+		}
+	}
+	o.workers[scope] = used
+	return used
+}
+
+// worker is the number that the parent knows p by, when as many devices were
+// announced as the scope uses worker numbers.
+func (o *reading) worker(p *process) (int64, bool) {
 	var devices []int64
 	for _, x := range o.processes {
 		if x.scope == p.scope && x.dev >= 0 && !slices.Contains(devices, x.dev) {
@@ -234,13 +254,13 @@ func (o *reading) worker(p *process, used int64) (int64, bool) {
 		}
 	}
 	slices.Sort(devices)
-	if p.dev < 0 || int64(len(devices)) < used {
+	if p.dev < 0 || int64(len(devices)) < o.workersOf(p.scope) {
 		return 0, false
 	}
 	return int64(slices.Index(devices, p.dev)), true
 }
 
-// place is where an invocation may hang.
+// hook is where an invocation may hang.
 type hook struct {
 	trace, span, how string
 }
@@ -258,13 +278,7 @@ func (o *reading) hooks(v *unit, u *run) (hooks []hook) {
 	if v.start() < u.start() || v.end() > end {
 		return nil
 	}
-	used := int64(0)
-	for _, r := range u.records {
-		if w, ok := integer(attributes(r.attrs)["worker_id"]); ok && level(r, "dispatch") && !r.point() {
-			used = max(used, w+1)
-		}
-	}
-	worker, known := o.worker(v.proc, used)
+	worker, known := o.worker(v.proc)
 	root := v.attrs()
 	id, _ := natural(root["run_id"])
 	whole := hook{u.trace, u.root, "run"}
@@ -274,7 +288,8 @@ func (o *reading) hooks(v *unit, u *run) (hooks []hook) {
 	if id != 0 && id != u.id {
 		return nil
 	}
-	var numbers, times, both []hook
+	var numbers, times []hook // dispatches with its numbers, and those of its worker around it
+	var mine, both []hook     // of the first, those of its worker, and those that are around it, too
 	for i, r := range u.records {
 		if !level(r, "dispatch") || r.point() {
 			continue
@@ -288,23 +303,27 @@ func (o *reading) hooks(v *unit, u *run) (hooks []hook) {
 		}
 		a := attributes(r.attrs)
 		w, hasWorker := integer(a["worker_id"])
-		mine := hasWorker && w == worker
+		its := hasWorker && w == worker
 		inside := r.ts <= v.start() && v.end() <= over
-		same := agree(root, a, "dispatch_id", true) && agree(root, a, "slot_id", false) && agree(root, a, "generation", false) && (!known || mine)
-		if mine && inside {
+		same := agree(root, a, "dispatch_id", true) && agree(root, a, "slot_id", false) && agree(root, a, "generation", false)
+		h := hook{u.trace, u.spans[i], "identity"}
+		if its && inside {
 			times = append(times, hook{u.trace, u.spans[i], "time"})
 		}
 		if same {
-			numbers = append(numbers, hook{u.trace, u.spans[i], "identity"})
+			numbers = append(numbers, h)
 		}
-		if same && inside {
-			both = append(both, hook{u.trace, u.spans[i], "identity"})
+		if same && (its || !known) {
+			mine = append(mine, h)
+		}
+		if same && (its || !known) && inside {
+			both = append(both, h)
 		}
 	}
 	switch {
-	case id != 0 && len(numbers) == 1:
-		return numbers
-	case id != 0 && len(both) == 1:
+	case id != 0 && len(numbers) == 1 && len(mine) == 1:
+		return mine
+	case id != 0 && len(numbers) != 1 && len(both) == 1:
 		return both
 	case id != 0 || len(times) > 1:
 		return []hook{whole}
