@@ -19,6 +19,7 @@ RECORD = re.compile(
     r"\[STRACE\] v=1 pid=(?P<pid>\d+) tid=(?P<tid>\d+) inv=(?P<inv>\d+) hid=(?P<hid>[0-9a-f]+) depth=(?P<depth>\d+)"
     r" name=(?P<name>\S+) ts=(?P<ts>\d+) dur=(?P<dur>\d+)(?P<attrs>[^\[\r\n]*)"
 )
+ESCAPE = re.compile(r"%([0-9A-F]{2})")
 ANCHOR = re.compile(r"\[CLOCK_ANCHOR\] v=1 pid=(\d+) mono_ns=(\d+) wall_ns=(\d+)")
 
 
@@ -35,6 +36,10 @@ class Span:
     attrs: str
 
 
+def decode(name):
+    return ESCAPE.sub(lambda m: chr(int(m[1], 16)), name) if "%" in name else name
+
+
 def read(path):
     spans, anchors, heads = [], {}, 0
     with open(path, encoding="utf-8", errors="replace") as f:
@@ -45,7 +50,7 @@ def read(path):
                     spans.append(
                         Span(
                             int(m["pid"]), int(m["tid"]), int(m["inv"]), m["hid"], int(m["depth"]),
-                            m["name"], int(m["ts"]), int(m["dur"]), m["attrs"].strip(),
+                            decode(m["name"]), int(m["ts"]), int(m["dur"]), m["attrs"].strip(),
                         )
                     )
             elif (m := ANCHOR.search(line)) is not None:
@@ -72,7 +77,11 @@ def table(callables):
         stages = defaultdict(list)
         roots = defaultdict(list)
         for inv in invs:
+            earliest = {}  # of records with one name, as the runtime's own tool counts
             for s in inv:
+                if s.name not in earliest or s.ts < earliest[s.name].ts:
+                    earliest[s.name] = s
+            for s in earliest.values():
                 (stages if s.depth else roots)[s.name].append(s.dur)
         for name, d in roots.items():
             print(f"  {name}: mean={int(sum(d) / len(d)) / 1000:.1f}us min={min(d) / 1000:.1f}us max={max(d) / 1000:.1f}us")

@@ -102,9 +102,9 @@ func lanesOf(t *testing.T, name string, logs ...string) []string {
 
 func TestPipelineSlotsGetLanesOnceTheyOverlap(t *testing.T) {
 	// Two runs in a row, then two that overlap, then one alone.
-	text := ""
+	var text strings.Builder
 	for n, ts := range []int64{1000, 3000, 5000, 6000, 9000} {
-		text += rec(1, n+1, 0, "chip.run", ts, 1500, id(n+1))
+		text.WriteString(rec(1, n+1, 0, "chip.run", ts, 1500, id(n+1)))
 	}
 	assert.Equal(t, []string{
 		"simpler chip child (pid=1) / chip child",
@@ -112,7 +112,7 @@ func TestPipelineSlotsGetLanesOnceTheyOverlap(t *testing.T) {
 		"simpler chip child (pid=1) / pipeline slot 1 (tid 1)",
 		"simpler chip child (pid=1) / pipeline slot 0 (tid 1)",
 		"simpler chip child (pid=1) / pipeline slot 1 (tid 1)",
-	}, lanesOf(t, "chip.run", write(t, "x.log", text)))
+	}, lanesOf(t, "chip.run", write(t, "x.log", text.String())))
 }
 
 func TestRunsThatOverlapWithoutSlots(t *testing.T) {
