@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// batchSpans is how many spans are handed on together within one call. At
-	// its end whatever there is goes.
+	// batchSpans is how many spans, and the rest of the last one's trace, are
+	// handed on together at most.
 	batchSpans = 2048
 	// tickEvery is how often time is let pass when nothing arrives.
 	tickEvery = 100 * time.Millisecond
@@ -54,6 +54,8 @@ type stracelogConnector struct {
 	outbox    *delivery.Outbox
 	resources *resources
 	text      []byte
+	// sending bounds deliveries: the current call, else running.
+	sending context.Context //nolint:containedctx // the assembler emits in the middle of a call
 }
 
 func newStracelogConnector(set connector.Settings, cfg *Config, next consumer.Traces) (*stracelogConnector, error) {
@@ -64,7 +66,7 @@ func newStracelogConnector(set connector.Settings, cfg *Config, next consumer.Tr
 	}
 	// Twice as many as scopes: one that the assembler evicts is sent on first.
 	c := &stracelogConnector{cfg: cfg, now: time.Now, resources: newResources(2 * cfg.Limits.Scopes)}
-	asm.Emit = func(t *strace.Trace) { c.writer.Append(t) }
+	asm.Emit = c.emit
 	if c.tel, err = newTelemetry(set); err != nil {
 		return nil, err
 	}
@@ -76,6 +78,7 @@ func newStracelogConnector(set connector.Settings, cfg *Config, next consumer.Tr
 	})
 	c.outbox = delivery.NewOutbox(next, cfg.RetryOnFailure, c.tel.deliveryObserver())
 	c.running, c.cancel = context.WithCancel(context.Background())
+	c.sending = c.running
 	return c, nil
 }
 
@@ -111,16 +114,24 @@ func (c *stracelogConnector) tick() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.feed.Assembler.Tick(c.now().UnixNano())
-	c.flush(c.running)
+	c.flush()
 	c.tel.publish(c.feed.Assembler.Stats())
 }
 
+// emit takes a finished trace from the assembler, and hands on what there is
+// once it is a batch.
+func (c *stracelogConnector) emit(t *strace.Trace) {
+	if c.writer.Append(t); c.writer.Len() >= batchSpans {
+		c.flush()
+	}
+}
+
 // flush hands on what is complete.
-func (c *stracelogConnector) flush(ctx context.Context) {
+func (c *stracelogConnector) flush() {
 	if c.writer.Len() > 0 {
 		c.outbox.Queue(c.writer.Take())
 	}
-	c.outbox.Send(ctx)
+	c.outbox.Send(c.sending)
 }
 
 var errWaiting = errors.New("traces of earlier log records were not accepted by the next component yet")
@@ -134,6 +145,8 @@ func (c *stracelogConnector) ConsumeLogs(ctx context.Context, logs plog.Logs) er
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.sending = ctx
+	defer func() { c.sending = c.running }()
 	if c.outbox.Send(ctx); c.outbox.Len() > 0 {
 		c.tel.builder.ConnectorStracelogRefusedBatches.Add(ctx, 1)
 		return errWaiting
@@ -144,13 +157,10 @@ func (c *stracelogConnector) ConsumeLogs(ctx context.Context, logs plog.Logs) er
 		for _, sl := range rl.ScopeLogs().All() {
 			for _, record := range sl.LogRecords().All() {
 				c.record(&source, record, now)
-				if c.writer.Len() >= batchSpans {
-					c.flush(ctx)
-				}
 			}
 		}
 	}
-	c.flush(ctx)
+	c.flush()
 	c.tel.publish(c.feed.Assembler.Stats())
 	return nil
 }
@@ -221,8 +231,9 @@ func (c *stracelogConnector) Shutdown(ctx context.Context) error {
 	defer c.mu.Unlock()
 	final, cancel := context.WithTimeout(ctx, shutdownFlush)
 	defer cancel()
+	c.sending = final
 	c.feed.Assembler.Flush(c.now().UnixNano())
-	c.flush(final)
+	c.flush()
 	c.outbox.Drop(ctx)
 	c.tel.publish(c.feed.Assembler.Stats())
 	c.tel.builder.Shutdown()

@@ -87,7 +87,8 @@ func (r *reader) snapshot() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := []byte{pendingVersion}
+	// The next one is about as large as the last.
+	b := append(make([]byte, 0, r.snapshotSize+r.snapshotSize/8), pendingVersion)
 	b = binary.AppendUvarint(b, uint64(len(batches)))
 	for _, batch := range batches {
 		b = feed.AppendBytes(b, batch)
@@ -95,7 +96,9 @@ func (r *reader) snapshot() ([]byte, error) {
 	b = r.files.appendPieces(b)
 	b = r.files.appendOwners(b)
 	b = r.files.appendHeads(b)
-	return r.feed.AppendSnapshot(b), nil
+	b = r.feed.AppendSnapshot(b)
+	r.snapshotSize = len(b)
+	return b, nil
 }
 
 var errVersion = errors.New("the stored snapshot was written by another version of this receiver")

@@ -20,16 +20,16 @@ import (
 	"github.com/phasecol/phasecol/internal/stracepdata"
 	"github.com/phasecol/phasecol/internal/stracepdata/delivery"
 	"github.com/phasecol/phasecol/internal/stracepdata/feed"
+	"github.com/phasecol/phasecol/internal/stracepdata/marker"
 	"github.com/phasecol/phasecol/internal/stracepdata/settings"
 	"github.com/phasecol/phasecol/pkg/strace"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/fileclock"
-	"github.com/phasecol/phasecol/internal/stracepdata/marker"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/metadata"
 )
 
-// batchSpans is how many spans are handed on together while reading. At the
-// end of a poll whatever there is goes.
+// batchSpans is how many spans, and the rest of the last one's trace, are
+// handed on together at most.
 const batchSpans = 2048
 
 // reader turns blocks of lines into traces and hands them on. fileconsumer
@@ -58,6 +58,8 @@ type reader struct {
 	// blocks counts what was read, saved is what the last snapshot was taken of.
 	blocks uint64
 	saved  state
+	// snapshotSize is the size of the last one.
+	snapshotSize int
 }
 
 // state changes with everything that a snapshot holds.
@@ -86,7 +88,7 @@ func newReader(ctx context.Context, set receiver.Settings, cfg *Config, next con
 		return nil, err
 	}
 	asm.HoldForPoll = true
-	asm.Emit = func(t *strace.Trace) { r.writer.Append(t) }
+	asm.Emit = r.emit
 	r.mtime = slices.Contains(asm.ClockSources, strace.ClockMtime)
 	if slices.Contains(asm.ClockSources, strace.ClockHost) && !fileclock.OwnTimeNamespace() {
 		r.host = fileclock.Host
@@ -130,13 +132,8 @@ func (r *reader) consume(_ context.Context, tokens [][]byte, attributes map[stri
 		r.feed.Assembler.SetHostClock(r.host())
 	}
 	for i, block := range tokens {
-		if offsets[i+1] <= f.read {
-			continue
-		}
-		r.block(f, block, now.UnixNano())
-		if r.writer.Len() >= batchSpans {
-			r.backlog.read(path, offsets[i+1], f.packed, now)
-			r.flush()
+		if offsets[i+1] > f.read {
+			r.block(f, block, now.UnixNano())
 		}
 	}
 	r.files.readTo(f, offsets[len(tokens)])
@@ -227,6 +224,14 @@ func (r *reader) resource(hostName string, scope *strace.Scope, pid int32, attrs
 	}
 	if path, ok := r.files.owners[owner{scope.Key, pid}]; ok && r.cfg.IncludeFilePath {
 		attrs.PutStr("log.file.path", path)
+	}
+}
+
+// emit takes a finished trace from the assembler, and hands on what there is
+// once it is a batch: the end of a poll may bring a backlog's worth.
+func (r *reader) emit(t *strace.Trace) {
+	if r.writer.Append(t); r.writer.Len() >= batchSpans {
+		r.flush()
 	}
 }
 
