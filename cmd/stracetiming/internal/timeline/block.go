@@ -38,9 +38,11 @@ func (b *block) writeTo(f *file, tid int64) error {
 	from := 0
 	for i, cut := range b.cuts {
 		f.begin()
-		_, _ = f.Write(b.text[from:cut]) // errors stay in the buffer
-		_, _ = f.Write(text)
-		if _, err := f.Write(b.text[cut:b.ends[i]]); err != nil {
+		// Assembled in the writer's own buffer: one copy less.
+		out := append(f.AvailableBuffer(), b.text[from:cut]...)
+		out = append(out, text...)
+		out = append(out, b.text[cut:b.ends[i]]...)
+		if _, err := f.Write(out); err != nil {
 			return err //nolint:wrapcheck // finish names the file
 		}
 		from = b.ends[i]

@@ -27,6 +27,7 @@ type file struct {
 	path   string
 	out    *os.File
 	zip    *gzip.Writer
+	behind *background
 	direct bool // path is no regular file: written in place
 	events int64
 	meta   []byte
@@ -54,7 +55,8 @@ func create(path string, spooled bool) (*file, error) {
 		f.zip = gzip.NewWriter(w)
 		w = f.zip
 	}
-	f.Writer = bufio.NewWriterSize(w, bufferSize)
+	f.behind = newBackground(w)
+	f.Writer = bufio.NewWriterSize(f.behind, bufferSize)
 	if spooled {
 		if f.spoolFile, err = os.CreateTemp(filepath.Dir(f.out.Name()), ".stracetiming.*"); err != nil {
 			return nil, errors.Join(fmt.Errorf("creating a file beside %s: %w", path, err), f.abort())
@@ -99,7 +101,7 @@ func (f *file) spoolItem(b []byte) error {
 // finish writes the anchors and the spooled list, under the name given, and
 // puts the file in place.
 func (f *file) finish(processes []*feed.Process, spoolName string) error {
-	err := f.tail(processes, spoolName)
+	err := errors.Join(f.tail(processes, spoolName), f.stop())
 	if err == nil && f.zip != nil {
 		err = f.zip.Close()
 	}
@@ -164,8 +166,19 @@ func (f *file) anchors(processes []*feed.Process) {
 	}
 }
 
+// stop waits until all that was flushed is written.
+func (f *file) stop() error {
+	b := f.behind
+	f.behind = nil
+	if b == nil {
+		return nil
+	}
+	return b.Close()
+}
+
 // abort leaves nothing behind.
 func (f *file) abort() error {
+	_ = f.stop() // what could not be written goes away now
 	err := f.out.Close()
 	if !f.direct {
 		err = errors.Join(err, os.Remove(f.out.Name()))

@@ -16,11 +16,24 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
+// plain are the bytes that stand for themselves in a JSON string.
+var plain = func() (t [256]bool) {
+	for c := 0x20; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
 // appendString appends text as a JSON string; bytes that are no UTF-8 become
 // the replacement character.
 func appendString[T []byte | string](dst []byte, text T) []byte {
 	dst = append(dst, '"')
-	for i := 0; i < len(text); {
+	i := 0
+	for i < len(text) && plain[text[i]] {
+		i++
+	}
+	dst = append(dst, text[:i]...)
+	for i < len(text) {
 		c := text[i]
 		switch {
 		case c == '"' || c == '\\':
