@@ -301,7 +301,7 @@ func readAll(b *testing.B, path string, records int) {
 	b.Helper()
 	cfg := createDefaultConfig().(*Config)
 	cfg.Include, cfg.HostName, cfg.StartAt = []string{path}, "n1", "beginning"
-	cfg.PollInterval, cfg.Linger = time.Millisecond, time.Millisecond
+	cfg.PollInterval, cfg.Linger, cfg.StitchWait = time.Millisecond, time.Millisecond, time.Millisecond
 	next := &counter{}
 	recv, err := newStracelogReceiver(receivertest.NewNopSettings(metadata.Type), cfg, next)
 	require.NoError(b, err)

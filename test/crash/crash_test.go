@@ -102,10 +102,11 @@ func TestKill(t *testing.T) {
 	w.stop()
 
 	c := start(t, dir)
-	require.Eventually(t, func() bool {
+	assert.Eventually(t, func() bool {
 		out.update(t)
 		return out.missing(w.records) == 0
-	}, 2*time.Minute, 500*time.Millisecond, "%d of %d records have no span", out.missing(w.records), len(w.records))
+	}, 2*time.Minute, 500*time.Millisecond)
+	require.Zero(t, out.missing(w.records), "records without a span, of %d", len(w.records))
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, <-c.done)
 	out.update(t)

@@ -53,7 +53,7 @@ type writer struct {
 func startWriter(t *testing.T, dir string) *writer {
 	t.Helper()
 	cfg := model.NewDefaultConfig()
-	cfg.Requests, cfg.Rate, cfg.TimeScale = 0, 400, 0.1
+	cfg.Requests, cfg.Rate, cfg.TimeScale = 0, 60, 0.3
 	cfg.Duration = time.Hour // it is stopped before
 	cfg.Output = model.MustDist("4-24")
 	cfg.Seed = 7
