@@ -35,12 +35,25 @@ var hostStages = []struct {
 	stage string
 	depth int64
 }{
-	{"run.bind", 1}, {"run.bind.args", 2}, {"run.bind.prebuilt", 2}, {"run.publish_image", 1}, {"run.stage_inputs", 1}, {"run.prepare_execution", 1},
-	{"run.runner_run", 1}, {"run.validate", 1}, {"run.claim_release", 1},
+	{"run.bind", 1},
+	{"run.bind.args", 2},
+	{"run.bind.prebuilt", 2},
+	{"run.publish_image", 1},
+	{"run.stage_inputs", 1},
+	{"run.prepare_execution", 1},
+	{"run.runner_run", 1},
+	{"run.validate", 1},
+	{"run.claim_release", 1},
 	{"run.runner_run.device_wall", 2},
-	{"run.runner_run.device_wall.preamble", 3}, {"run.runner_run.device_wall.so_load", 3}, {"run.runner_run.device_wall.graph_build", 3},
-	{"run.runner_run.device_wall.config_validate", 3}, {"run.runner_run.device_wall.arena_wire", 3}, {"run.runner_run.device_wall.sm_reset", 3},
-	{"run.runner_run.device_wall.post_orch", 3}, {"run.runner_run.device_wall.orch", 3}, {"run.runner_run.device_wall.sched", 3},
+	{"run.runner_run.device_wall.preamble", 3},
+	{"run.runner_run.device_wall.so_load", 3},
+	{"run.runner_run.device_wall.graph_build", 3},
+	{"run.runner_run.device_wall.config_validate", 3},
+	{"run.runner_run.device_wall.arena_wire", 3},
+	{"run.runner_run.device_wall.sm_reset", 3},
+	{"run.runner_run.device_wall.post_orch", 3},
+	{"run.runner_run.device_wall.orch", 3},
+	{"run.runner_run.device_wall.sched", 3},
 }
 
 // levelStages are the spans of a run over all ranks.
@@ -62,8 +75,8 @@ func (w *wire) span(in ptrace.SpanSlice, trace uint64, parent pcommon.SpanID, na
 	w.id++
 	s := in.AppendEmpty()
 	s.SetName(name)
-	s.SetTraceID(pcommon.TraceID{1, 2, 3, 4, 5, 6, 7, 8, byte(trace >> 24), byte(trace >> 16), byte(trace >> 8), byte(trace)}) //nolint:gosec // low bytes
-	s.SetSpanID(pcommon.SpanID{1, 2, 3, 4, byte(w.id >> 24), byte(w.id >> 16), byte(w.id >> 8), byte(w.id)})                   //nolint:gosec // low bytes
+	s.SetTraceID(pcommon.TraceID{1, 2, 3, 4, 5, 6, 7, 8, byte(trace >> 24), byte(trace >> 16), byte(trace >> 8), byte(trace)})
+	s.SetSpanID(pcommon.SpanID{1, 2, 3, 4, byte(w.id >> 24), byte(w.id >> 16), byte(w.id >> 8), byte(w.id)})
 	s.SetParentSpanID(parent)
 	s.SetStartTimestamp(pcommon.NewTimestampFromTime(start))
 	s.SetEndTimestamp(pcommon.NewTimestampFromTime(end))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -234,9 +235,10 @@ func TestDashboardsAndRules(t *testing.T) {
 	from := s.now()
 	f := s.play(2)
 	at := s.now()
-	// The window begins when all of the first round had been scraped, so that it
-	// holds the second alone. Every series exists by then: an increase needs two samples.
-	window := int(at.Sub(from).Seconds())
+	// The window begins when all of the first round had been scraped, and scraped
+	// again, so that it holds the second alone. Every series exists by then: an
+	// increase needs two samples.
+	window := int(math.Ceil(at.Sub(from).Seconds()))
 
 	t.Run("dashboards", func(t *testing.T) {
 		want := expectations(f, float64(window), hostName(t))

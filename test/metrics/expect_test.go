@@ -16,9 +16,6 @@ type expectation func(t *testing.T, what string, got []sample)
 // values are expected numbers by label value, the empty key being no label.
 type values map[string]float64
 
-// interval is where an estimate may lie.
-type interval struct{ low, high float64 }
-
 func one(v float64) values { return values{"": v} }
 
 // equal wants exactly these series with these values, as exact as sums of

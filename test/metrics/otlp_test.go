@@ -75,7 +75,7 @@ func (in *inbox) take(m pmetric.Metric, resource map[string]any) {
 	case pmetric.MetricTypeSum:
 		cumulative(m.Sum().AggregationTemporality())
 		for _, dp := range m.Sum().DataPoints().All() {
-			p.count += uint64(dp.IntValue()) //nolint:gosec // a total
+			p.count += uint64(dp.IntValue())
 		}
 	case pmetric.MetricTypeHistogram:
 		cumulative(m.Histogram().AggregationTemporality())
@@ -125,7 +125,7 @@ func TestConcurrentDeltasAndOTLP(t *testing.T) {
 	for client := range clients {
 		wg.Go(func() {
 			for i := range each {
-				n := uint64(1 + client*each + i) //nolint:gosec // small
+				n := uint64(1 + client*each + i)
 				w := &wire{traces: ptrace.NewTraces(), id: n << 8}
 				// Requests pass through the phase processor's queue; runs go
 				// straight on, in the goroutine of each client.
@@ -156,10 +156,10 @@ func TestConcurrentDeltasAndOTLP(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		return in.get("atom phase.sequences").count == all && in.get("atom phase.tpot").count == all
 	}, 20*time.Second, 100*time.Millisecond)
-	assert.Equal(t, point{"s", pmetric.MetricTypeExponentialHistogram, all, resourceOf("atom")}, in.get("atom phase.tpot"))
-	assert.Equal(t, point{"s", pmetric.MetricTypeHistogram, all, resourceOf("atom")}, in.get("atom gen_ai.server.time_to_first_token"))
-	assert.Equal(t, point{"{sequence}", pmetric.MetricTypeSum, all, resourceOf("atom")}, in.get("atom phase.sequences"))
-	assert.Equal(t, point{"", pmetric.MetricTypeSum, all * 5, resourceOf("atom")}, in.get("atom traces.span.metrics.calls"))
+	assert.Equal(t, point{"s", pmetric.MetricTypeExponentialHistogram, all, resourceOfAtom()}, in.get("atom phase.tpot"))
+	assert.Equal(t, point{"s", pmetric.MetricTypeHistogram, all, resourceOfAtom()}, in.get("atom gen_ai.server.time_to_first_token"))
+	assert.Equal(t, point{"{sequence}", pmetric.MetricTypeSum, all, resourceOfAtom()}, in.get("atom phase.sequences"))
+	assert.Equal(t, point{"", pmetric.MetricTypeSum, all * 5, resourceOfAtom()}, in.get("atom traces.span.metrics.calls"))
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	assert.Empty(t, in.bad)
@@ -176,6 +176,6 @@ func runs(samples map[string]float64) float64 {
 	return n
 }
 
-func resourceOf(service string) map[string]any {
-	return map[string]any{"service.name": service, "host.name": "node", "collector.instance.id": "first"}
+func resourceOfAtom() map[string]any {
+	return map[string]any{"service.name": "atom", "host.name": "node", "collector.instance.id": "first"}
 }

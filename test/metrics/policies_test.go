@@ -81,7 +81,7 @@ func TestRetentionPolicies(t *testing.T) {
 		}},
 	}
 	for i, k := range kinds {
-		k.make(uint64(i + 1)) //nolint:gosec // small
+		k.make(uint64(i + 1))
 	}
 	w.send(t, c.HTTP)
 	require.Eventually(t, func() bool {

@@ -30,7 +30,7 @@ func tool(t *testing.T, name string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "bash", "setup.sh").Output()
 	require.NoError(t, err, "test/metrics/setup.sh")
-	return filepath.Join(strings.TrimSpace(string(out)), name) //nolint:gocritic // setup.sh prints one absolute path
+	return filepath.Join(strings.TrimSpace(string(out)), name)
 }
 
 // prometheus is a real one with the shipped configuration: only addresses and
@@ -60,7 +60,7 @@ func startPrometheus(t *testing.T, metrics, own string) *prometheus {
 	log, err := os.Create(filepath.Join(dir, "prometheus.log"))
 	require.NoError(t, err)
 	p := &prometheus{t: t, address: harness.FreeAddress(t)}
-	cmd := exec.Command(tool(t, "prometheus"), "--config.file="+path, "--storage.tsdb.path="+filepath.Join(dir, "data"), //nolint:gosec,noctx // ends by signal
+	cmd := exec.Command(tool(t, "prometheus"), "--config.file="+path, "--storage.tsdb.path="+filepath.Join(dir, "data"), //nolint:noctx // ends by signal
 		"--web.listen-address="+p.address, "--enable-feature=exemplar-storage,native-histograms")
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
@@ -82,7 +82,7 @@ func startPrometheus(t *testing.T, metrics, own string) *prometheus {
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path) //nolint:gosec // a file of this repository
+	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(text)
 }

@@ -25,7 +25,7 @@ func labelsOf(name string) string {
 // only a share of the others are stored.
 func (s *scenario) checkRetention(t *testing.T) {
 	kept := map[string]bool{}
-	hosts, runs := map[string]bool{}, 0
+	hosts := map[string]bool{}
 	for _, span := range s.collector.Spans() {
 		id := span.TraceID().String()
 		switch {
@@ -47,7 +47,7 @@ func (s *scenario) checkRetention(t *testing.T) {
 			keptOthers++
 		}
 	}
-	runs = len(s.played.phases["step"][""])
+	runs := len(s.played.phases["step"][""])
 	assert.Positive(t, failed)
 	t.Logf("stored: %d of %d failed requests, %d of %d others, %d of %d runs", failed, failed, keptOthers, others, len(hosts), runs)
 	// 5 and 1 percent by a hash of the trace id.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/phasecol/phasecol/test/harness"
 )
@@ -24,12 +24,12 @@ import (
 func (s *scenario) checkRules(t *testing.T, f *facts, window int, at time.Time) {
 	host := hostName(t)
 	want := map[string]expectation{
-		"phasecol:ttft_seconds:p95_5m":      quantileOf(0.95, long, suffixed(f.phases["ttft"], " atom")),
-		"phasecol:ttft_seconds:mean_5m":     means(suffixed(f.phases["ttft"], " atom")),
-		"phasecol:tpot_seconds:p95_5m":      quantileOf(0.95, fine, suffixed(f.phases["tpot"], " atom")),
-		"phasecol:tpot_seconds:mean_5m":     means(suffixed(f.phases["tpot"], " atom")),
-		"phasecol:sequences:rate_5m":        rateOf(sizes(suffixed(f.phases["e2e"], " atom")), float64(window)),
-		"phasecol:engine_gap:share_5m":      shares(suffixed(f.phases["engine_gap"], " atom"), suffixed(f.phases["engine_gap"], " atom"), suffixed(f.phases["host_busy"], " atom")),
+		"phasecol:ttft_seconds:p95_5m":      quantileOf(0.95, long, ofAtom(f.phases["ttft"])),
+		"phasecol:ttft_seconds:mean_5m":     means(ofAtom(f.phases["ttft"])),
+		"phasecol:tpot_seconds:p95_5m":      quantileOf(0.95, fine, ofAtom(f.phases["tpot"])),
+		"phasecol:tpot_seconds:mean_5m":     means(ofAtom(f.phases["tpot"])),
+		"phasecol:sequences:rate_5m":        rateOf(sizes(ofAtom(f.phases["e2e"])), float64(window)),
+		"phasecol:engine_gap:share_5m":      shares(ofAtom(f.phases["engine_gap"]), ofAtom(f.phases["engine_gap"]), ofAtom(f.phases["host_busy"])),
 		"phasecol:host_overhead:share_5m":   shares(around(host, f.phases["host_overhead"]), around(host, f.phases["host_wall"])),
 		"phasecol:rank_skew:share_5m":       equal(values{host + " simpler": sum(f.all("rank_skew")) / sum(f.all("step"))}),
 		"phasecol:device_gap:share_5m":      atMost(1),
@@ -88,10 +88,11 @@ func atMostOrNothing(high float64) expectation {
 	}
 }
 
-func suffixed(of map[string][]float64, suffix string) map[string][]float64 {
+// ofAtom puts the service of the requests behind their model.
+func ofAtom(of map[string][]float64) map[string][]float64 {
 	out := make(map[string][]float64, len(of))
 	for k, v := range of {
-		out[k+suffix] = v
+		out[k+" atom"] = v
 	}
 	return out
 }
@@ -119,7 +120,7 @@ func shares(part map[string][]float64, whole ...map[string][]float64) expectatio
 func TestPromtool(t *testing.T) {
 	dir := filepath.Join(harness.Root(t), "deploy", "prometheus")
 	for _, args := range [][]string{{"check", "config", "prometheus.yaml"}, {"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
-		cmd := exec.CommandContext(t.Context(), tool(t, "promtool"), args...) //nolint:gosec // of setup.sh
+		cmd := exec.CommandContext(t.Context(), tool(t, "promtool"), args...)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "promtool %v: %s", args, out)

@@ -42,7 +42,7 @@ func (s service) run(t *testing.T, seed int, args ...string) *truth.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "truth.json")
 	args = append(append(append([]string{"--quiet", "--seed", strconv.Itoa(seed), "--model", s.model, "--truth", path}, s.args...), outcomes...), args...)
-	out, err := exec.CommandContext(t.Context(), harness.Stracegen(t), args...).CombinedOutput() //nolint:gosec // the simulator
+	out, err := exec.CommandContext(t.Context(), harness.Stracegen(t), args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	file, err := truth.Read(path)
 	require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -142,7 +143,7 @@ func (h *histogram) equals(t *testing.T, what string, all, bounds []float64, sla
 	assert.InDelta(t, float64(len(all)), h.count, 0, "%s: count", what)
 	assert.InDelta(t, sum(all), h.sum, 1e-9*sum(all)+slack*float64(len(all)), "%s: sum", what)
 	assert.Len(t, h.buckets, len(bounds)+1, "%s: buckets", what)
-	for _, le := range append(bounds[:len(bounds):len(bounds)], math.Inf(1)) {
+	for _, le := range append(slices.Clip(bounds), math.Inf(1)) {
 		least, most := 0.0, 0.0
 		for _, v := range all {
 			if v+slack <= le {

@@ -62,22 +62,23 @@ type query struct {
 	exemplars bool
 }
 
-func (b board) build() (dashboard.Dashboard, error) {
-	d := dashboard.NewDashboardBuilder(b.title).
-		Uid(b.uid).
-		Description(b.help).
-		Tags([]string{"phasecol"}).
-		Tooltip(dashboard.DashboardCursorSyncCrosshair).
-		Time("now-1h", "now").
-		Refresh("30s").
-		Timezone("browser").
-		Readonly().
-		Link(dashboard.NewDashboardLinkBuilder("phasecol").
-			Type(dashboard.DashboardLinkTypeDashboards).
-			Tags([]string{"phasecol"}).
-			AsDropdown(true).
-			KeepTime(true)).
-		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
+// build uses the first schema: every Grafana reads it, the second only new ones.
+func (b board) build() (dashboard.Dashboard, error) { //nolint:staticcheck // see above
+	d := dashboard.NewDashboardBuilder(b.title). //nolint:staticcheck // see above
+							Uid(b.uid).
+							Description(b.help).
+							Tags([]string{"phasecol"}).
+							Tooltip(dashboard.DashboardCursorSyncCrosshair).
+							Time("now-1h", "now").
+							Refresh("30s").
+							Timezone("browser").
+							Readonly().
+							Link(dashboard.NewDashboardLinkBuilder("phasecol").
+								Type(dashboard.DashboardLinkTypeDashboards).
+								Tags([]string{"phasecol"}).
+								AsDropdown(true).
+								KeepTime(true)).
+							WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Prometheus").Type("prometheus"))
 	for _, v := range b.variables {
 		d = d.WithVariable(v.build())
 	}

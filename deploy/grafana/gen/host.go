@@ -48,8 +48,8 @@ func hostAndNPU() board {
 				{lines, "Bind hidden by the run before", "Mean share of bind that the previous run covered; 0 where runs do not overlap.", "percentunit", third, []query{{expr: mean("phase_prepare_overlap", l, "strace_callable"), legend: "{{strace_callable}}"}}},
 			}},
 			{"Ranks and devices", []panel{
-				{lines, "Step", "Runs over all ranks.", "s", third, quantiles(phaseDuration, of("step", all), "", "")},
-				{lines, "Rank skew", "Last rank's end minus first rank's.", "s", third, quantiles(phaseDuration, of("rank_skew", all), "", "")},
+				{lines, "Step", "Runs over all ranks.", "s", third, quantiles("step", all)},
+				{lines, "Rank skew", "Last rank's end minus first rank's.", "s", third, quantiles("rank_skew", all)},
 				{lines, "Host wall by device, mean", "One device above the others is the one they wait for.", "s", third, []query{{expr: mean("traces_span_metrics_duration_seconds", all.and(`strace_stage="run"`), "host_name, hw_id"), legend: "{{host_name}} device {{hw_id}}"}}},
 				{lines, "Device wall by device, mean", "", "s", third, []query{{expr: mean("traces_span_metrics_duration_seconds", all.and(`strace_stage="run.runner_run.device_wall"`), "host_name, hw_id"), legend: "{{host_name}} device {{hw_id}}"}}},
 				{lines, "Device gap, mean", "Idle on a device since its previous run, by the device's own counter (newest log format only).", "s", third, []query{{expr: mean(phaseDuration, of("device_gap", l), "strace_callable"), legend: "before {{strace_callable}}"}}},

@@ -41,7 +41,7 @@ func mean(metric string, l labels, by string) string {
 }
 
 // quantile is an estimate within the bucket it falls into.
-func quantile(q string, metric string, l labels, by string) string {
+func quantile(q, metric string, l labels, by string) string {
 	le := "le"
 	if by != "" {
 		le += ", " + by
@@ -49,15 +49,11 @@ func quantile(q string, metric string, l labels, by string) string {
 	return fmt.Sprintf("histogram_quantile(%s, %s)", q, rate(metric+"_bucket", l, le))
 }
 
-// quantiles are three lines of one metric.
-func quantiles(metric string, l labels, by, legend string) []query {
+// quantiles are three lines of one phase.
+func quantiles(phase string, l labels) []query {
 	var out []query
 	for _, q := range []struct{ q, name string }{{"0.5", "p50"}, {"0.95", "p95"}, {"0.99", "p99"}} {
-		name := q.name
-		if legend != "" {
-			name += " " + legend
-		}
-		out = append(out, query{expr: quantile(q.q, metric, l, by), legend: name})
+		out = append(out, query{expr: quantile(q.q, phaseDuration, of(phase, l), ""), legend: q.name})
 	}
 	return out
 }

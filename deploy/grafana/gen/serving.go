@@ -28,10 +28,12 @@ func serving() board {
 				{number, "Output tokens", "Tokens of sequences ended, per second.", "cps", sixth, []query{{expr: rate("phase_tokens_total", l.and(`gen_ai_token_type="output"`), "")}}},
 			}},
 			{"Latency", []panel{
-				{lines, "Time to first token", "The engine's own number, else queue and prefill.", "s", third, quantiles(phaseDuration, of("ttft", l), "", "")},
-				{lines, "Time per output token", "Only sequences that ended well with more than one token. Buckets of 0.5 ms below 5 ms.", "s", third, quantiles(phaseDuration, of("tpot", l), "", "")},
-				{lines, "End to end", "Engine sequences. A dot is a request: click it for its trace, down to the NPU.", "s", third,
-					append(quantiles(phaseDuration, of("e2e", l), "", ""), exemplarsOf(http.and(`span_name=~"engine.request|llm_request"`))...)},
+				{lines, "Time to first token", "The engine's own number, else queue and prefill.", "s", third, quantiles("ttft", l)},
+				{lines, "Time per output token", "Only sequences that ended well with more than one token. Buckets of 0.5 ms below 5 ms.", "s", third, quantiles("tpot", l)},
+				{
+					lines, "End to end", "Engine sequences. A dot is a request: click it for its trace, down to the NPU.", "s", third,
+					append(quantiles("e2e", l), exemplarsOf(http.and(`span_name=~"engine.request|llm_request"`))...),
+				},
 			}},
 			{"Where the time goes", []panel{
 				{stacked, "Phases of a request, mean", "Sum of the phase over all sequences, by their number: queue, prefill and decode add up to the engine's end-to-end mean, HTTP overhead comes on top.", "s", half, []query{
