@@ -124,7 +124,7 @@ func (s *runShape) byIdentity(v *invocation, worker int64, known bool) int {
 		}
 	}
 	switch {
-	case same == 1:
+	case same == 1 && known:
 		return found
 	case inside == 1:
 		return contained

@@ -136,7 +136,7 @@ func (a *Assembler) attach(v *invocation, now int64, last bool) (*run, bool) {
 			return nil, false
 		}
 		// The line that tells v's worker, and so its dispatch, may still come.
-		if _, known := s.worker(v.proc); f.dispatch < 0 && !v.external && !known {
+		if _, known := s.worker(v.proc); !known && s.workers > 1 && !v.external {
 			return nil, false
 		}
 	}

@@ -321,9 +321,9 @@ func (o *reading) hooks(v *unit, u *run) (hooks []hook) {
 		}
 	}
 	switch {
-	case id != 0 && len(numbers) == 1 && len(mine) == 1:
+	case id != 0 && known && len(numbers) == 1 && len(mine) == 1:
 		return mine
-	case id != 0 && len(numbers) != 1 && len(both) == 1:
+	case id != 0 && (!known || len(numbers) > 1) && len(both) == 1:
 		return both
 	case id != 0 || len(times) > 1:
 		return []hook{whole}
