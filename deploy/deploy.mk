@@ -38,7 +38,7 @@ $(RELEASE)/linux_$(1)/prepare: $(wildcard deploy/tools/prepare/*.go)
 endef
 $(foreach arch,$(ARCHS),$(eval $(call architecture,$(arch))))
 ARCH_BINARIES := $(foreach arch,$(ARCHS),$(RELEASE)/linux_$(arch)/phasecol $(RELEASE)/linux_$(arch)/prepare)
-make_image     = $(IMAGE_TOOL) -version $(VERSION) -revision $(REVISION) -epoch $(SOURCE_DATE_EPOCH) $(ARCHS:%=-folder %=$(RELEASE)/linux_%)
+make_image     = $(IMAGE_TOOL) -version $(VERSION) -revision $(REVISION) -epoch $(SOURCE_DATE_EPOCH) $(foreach arch,$(ARCHS),-folder $(arch)=$(RELEASE)/linux_$(arch))
 
 .PHONY: image
 image: $(IMAGE_TOOL) $(ARCH_BINARIES) ## Make the image without a container engine: dist/image, an OCI layout of ARCHS (amd64 arm64)
