@@ -157,7 +157,7 @@ cover: ## Measure coverage; fails where a shipped module is under COVER_MIN (80)
 
 .PHONY: lint
 lint: $(GOLANGCI) ## Run golangci-lint over all modules
-	$(GOLANGCI) run $(ALL_PKGS)
+	$(GOLANGCI) run --allow-parallel-runners $(ALL_PKGS)
 
 .PHONY: fmt
 fmt: $(GOLANGCI) ## Format all Go code
