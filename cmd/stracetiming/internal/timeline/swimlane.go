@@ -4,6 +4,7 @@
 package timeline // import "github.com/phasecol/phasecol/cmd/stracetiming/internal/timeline"
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
@@ -273,7 +274,7 @@ func (s *Swimlane) unaligned(u *unit.Unit, sp *strace.Span) error {
 // Finish writes the names of processes and threads and puts the file in place.
 func (s *Swimlane) Finish(sum *feed.Summary) error {
 	if err := s.procs.finish(s.file); err != nil {
-		return err
+		return errors.Join(err, s.file.abort())
 	}
 	return s.file.finish(sum.Processes(), "unalignedDeviceSpans")
 }

@@ -4,6 +4,7 @@
 package timeline // import "github.com/phasecol/phasecol/cmd/stracetiming/internal/timeline"
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/phasecol/phasecol/cmd/stracetiming/internal/feed"
@@ -250,7 +251,7 @@ func (o *TraceOut) Finish(sum *feed.Summary) error {
 			text = "prefill"
 		}
 		if err := o.name(int64(i)+1, l, text); err != nil {
-			return err
+			return errors.Join(err, o.file.abort())
 		}
 	}
 	return o.file.finish(sum.Processes(), "")
