@@ -21,8 +21,9 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := command(ctx, os.Args[1:]); err != nil {
+	err := command(ctx, os.Args[1:])
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "phaserun:", err)
 		os.Exit(1)
 	}
@@ -40,7 +41,7 @@ func command(ctx context.Context, args []string) error {
 	case len(args) > 1 && args[0] == "replay":
 		return p.replay(ctx, args[1:])
 	default:
-		return errors.New("usage: phaserun run | phaserun replay LOG...")
+		return errors.New("say what to do: phaserun run, or phaserun replay LOG...")
 	}
 }
 

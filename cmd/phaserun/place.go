@@ -23,7 +23,6 @@ func (p place) at(parts ...string) string {
 
 func (p place) collector() string { return p.at("bin", "phasecol") }
 func (p place) stracegen() string { return p.at("bin", "stracegen") }
-func (p place) out() string       { return p.at("run") }
 
 // clear removes what an earlier run left in ./run, and nothing else.
 func (p place) clear() error {
@@ -40,7 +39,7 @@ func (p place) clear() error {
 			return fmt.Errorf("clearing what an earlier run left: %w", err)
 		}
 	}
-	if err := os.MkdirAll(p.at("run", "logs"), 0o755); err != nil { //nolint:gosec // logs are for everyone here to read
+	if err := os.MkdirAll(p.at("run", "logs"), 0o755); err != nil {
 		return fmt.Errorf("making the folder for the output: %w", err)
 	}
 	return nil

@@ -22,7 +22,7 @@ func (p place) replay(ctx context.Context, logs []string) error {
 	if err != nil {
 		return err
 	}
-	if err := p.clear(); err != nil {
+	if err = p.clear(); err != nil {
 		return err
 	}
 	health, err := collector.FreePort(ctx)
@@ -37,7 +37,7 @@ func (p place) replay(ctx context.Context, logs []string) error {
 	if err != nil {
 		return fmt.Errorf("reading a free port: %w", err)
 	}
-	if err := os.Chdir(p.root); err != nil { // the configuration's paths start there
+	if err = os.Chdir(p.root); err != nil { // the configuration's paths start there
 		return fmt.Errorf("entering the repository: %w", err)
 	}
 	c, err := collector.Start(ctx, collector.Options{
@@ -51,7 +51,7 @@ func (p place) replay(ctx context.Context, logs []string) error {
 	}
 	// Without storage, a stop sends on all that is still waiting for more.
 	records, waitErr := awaitRead(ctx, c)
-	if err := errors.Join(waitErr, c.Stop()); err != nil {
+	if err = errors.Join(waitErr, c.Stop()); err != nil {
 		return err
 	}
 	if records == 0 {

@@ -51,7 +51,7 @@ func (p place) run(ctx context.Context, keep bool) error {
 
 func (p place) play(ctx context.Context, c *collector.Process, keep bool) error {
 	fmt.Fprintln(os.Stderr, "playing six seconds of a serving process with two NPUs (every time is a tenth of a real one's) ...")
-	gen := exec.CommandContext(ctx, p.stracegen(), //nolint:gosec // the binary this repository builds
+	gen := exec.CommandContext(ctx, p.stracegen(),
 		"--quiet", "--realtime", "--duration", "5s", "--rate", "12", "--ranks", "2", "--time-scale", "0.1",
 		"--error-rate", "0.03", "--cancel-rate", "0.03", "--one-token-rate", "0.05",
 		"--out", p.at("run", "logs"), "--otlp", "http://"+otlp, "--otlp-timeout", "5s", "--truth", p.at("run", "truth.json"))

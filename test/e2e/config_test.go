@@ -55,7 +55,7 @@ func validate(t *testing.T, configs ...string) (string, error) {
 	for _, c := range configs {
 		args = append(args, "--config", c)
 	}
-	out, err := exec.CommandContext(t.Context(), harness.Binary(t), args...).CombinedOutput() //nolint:gosec // the binary under test
+	out, err := exec.CommandContext(t.Context(), harness.Binary(t), args...).CombinedOutput()
 	return string(out), err
 }
 
@@ -76,7 +76,7 @@ func TestLoopbackOnly(t *testing.T) {
 // listeners reads the TCP listeners of a process from /proc.
 func listeners(t *testing.T, pid int) []string {
 	t.Helper()
-	fds, err := filepath.Glob(filepath.Join("/proc", itoa(pid), "fd", "*"))
+	fds, err := filepath.Glob("/proc/" + itoa(pid) + "/fd/*")
 	require.NoError(t, err)
 	sockets := map[string]bool{}
 	for _, fd := range fds {
@@ -88,7 +88,7 @@ func listeners(t *testing.T, pid int) []string {
 	}
 	var found []string
 	for _, table := range []string{"tcp", "tcp6"} {
-		text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "net", table))
+		text, err := os.ReadFile("/proc/" + itoa(pid) + "/net/" + table)
 		require.NoError(t, err)
 		for line := range strings.Lines(string(text)) {
 			f := strings.Fields(line)

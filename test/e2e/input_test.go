@@ -48,7 +48,7 @@ func TestBadInput(t *testing.T) {
 	var log bytes.Buffer
 	log.WriteString(anchor)
 	log.WriteString(invocation(1, 10_000))
-	log.Write(bytes.Repeat([]byte{0}, 100_000))
+	log.Write(make([]byte, 100_000))
 	log.WriteString("\n" + invocation(2, 20_000))
 	log.Write(bytes.Repeat([]byte("x"), 5<<20))
 	log.WriteString("\n" + invocation(3, 30_000))

@@ -30,7 +30,7 @@ func play(t *testing.T, args ...string) ([]harness.Span, *truth.File) {
 		"--quiet", "--realtime", "--time-scale", "0.1",
 		"--out", filepath.Join(c.Dir, "run", "logs"), "--otlp", "http://" + c.HTTP, "--otlp-timeout", "10s", "--truth", truthPath,
 	}, args...)
-	out, err := exec.CommandContext(t.Context(), harness.Stracegen(t), args...).CombinedOutput() //nolint:gosec // the simulator under test
+	out, err := exec.CommandContext(t.Context(), harness.Stracegen(t), args...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	want, err := truth.Read(truthPath)
 	require.NoError(t, err)

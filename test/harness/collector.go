@@ -173,7 +173,7 @@ func (c *Collector) Start() {
 	c.t.Helper()
 	log, err := os.OpenFile(c.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	require.NoError(c.t, err)
-	c.cmd = exec.Command(Binary(c.t), c.args...) //nolint:gosec,noctx // the binary under test; it ends by signal
+	c.cmd = exec.Command(Binary(c.t), c.args...) //nolint:noctx // the binary under test; it ends by signal
 	c.cmd.Dir = c.Dir
 	c.cmd.Env = append(os.Environ(), c.env...)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
@@ -189,7 +189,7 @@ func (c *Collector) Start() {
 		}
 	})
 	ready := func() bool {
-		resp, err := http.Get("http://" + c.Health) //nolint:gosec,noctx // loopback
+		resp, err := http.Get("http://" + c.Health) //nolint:noctx // loopback
 		if err != nil {
 			return false
 		}
@@ -248,9 +248,9 @@ func (c *Collector) OwnMetrics() map[string]float64 { return Scrape(c.t, c.Own) 
 // Scrape reads a Prometheus endpoint.
 func Scrape(t testing.TB, address string) map[string]float64 {
 	t.Helper()
-	resp, err := http.Get("http://" + address + "/metrics") //nolint:gosec,noctx // loopback
+	resp, err := http.Get("http://" + address + "/metrics") //nolint:noctx // loopback
 	require.NoError(t, err)
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	samples := map[string]float64{}
 	lines := bufio.NewScanner(io.Reader(resp.Body))
 	lines.Buffer(nil, 1<<20)

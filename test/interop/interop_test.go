@@ -128,7 +128,7 @@ type engineProcess struct {
 
 func start(t *testing.T, interpreter, role string) *engineProcess {
 	t.Helper()
-	p := &engineProcess{t: t, cmd: exec.CommandContext(t.Context(), interpreter, "client.py", role)} //nolint:gosec // the test's own client
+	p := &engineProcess{t: t, cmd: exec.CommandContext(t.Context(), interpreter, "client.py", role)}
 	in, err := p.cmd.StdinPipe()
 	require.NoError(t, err)
 	ready, err := p.cmd.StderrPipe()
@@ -198,7 +198,7 @@ func TestPythonSDK(t *testing.T) {
 	c.Stop()
 	assert.Len(t, spans, all)
 
-	find := func(id, name string, seq string) harness.Span {
+	find := func(id, name, seq string) harness.Span {
 		t.Helper()
 		found := harness.Where(spans, func(s harness.Span) bool {
 			return s.Str("gen_ai.request.id") == id && s.Name() == name && (seq == "" || s.Str("atom.sequence.id") == seq)

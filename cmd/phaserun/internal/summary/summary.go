@@ -7,6 +7,7 @@ package summary // import "github.com/phasecol/phasecol/cmd/phaserun/internal/su
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,7 +78,7 @@ func (s *Summary) read(path string) error {
 	var unmarshaler ptrace.JSONUnmarshaler
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil // a line without end is still being written
 		}
 		if err != nil {
