@@ -41,7 +41,7 @@ func command(ctx context.Context, args []string) error {
 	case len(args) > 1 && args[0] == "replay":
 		return p.replay(ctx, args[1:])
 	default:
-		return errors.New("say what to do: phaserun run, or phaserun replay LOG...")
+		return errors.New("say what to do: phaserun run, or phaserun replay with the logs behind it")
 	}
 }
 

@@ -22,8 +22,8 @@ func (p place) replay(ctx context.Context, logs []string) error {
 	if err != nil {
 		return err
 	}
-	if err = p.clear(); err != nil {
-		return err
+	if cleared := p.clear(); cleared != nil {
+		return cleared
 	}
 	health, err := collector.FreePort(ctx)
 	if err != nil {
@@ -51,8 +51,8 @@ func (p place) replay(ctx context.Context, logs []string) error {
 	}
 	// Without storage, a stop sends on all that is still waiting for more.
 	records, waitErr := awaitRead(ctx, c)
-	if err = errors.Join(waitErr, c.Stop()); err != nil {
-		return err
+	if ended := errors.Join(waitErr, c.Stop()); ended != nil {
+		return ended
 	}
 	if records == 0 {
 		return fmt.Errorf("no [STRACE] marker was found in %v", logs)
