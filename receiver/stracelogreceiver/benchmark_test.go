@@ -134,6 +134,7 @@ func benchReader(b *testing.B, next consumer.Traces) *reader {
 	cfg.Include, cfg.HostName = []string{"x"}, "n1"
 	r, err := newReader(b.Context(), receivertest.NewNopSettings(metadata.Type), cfg, next)
 	require.NoError(b, err)
+	r.grace, r.patience = 0, 0 // there is one file
 	b.Cleanup(func() {
 		r.close(context.Background()) //nolint:usetesting // the benchmark's own has ended at cleanup
 	})

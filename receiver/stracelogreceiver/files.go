@@ -37,6 +37,16 @@ type file struct {
 	read int64
 	// offset is behind what it brought last.
 	offset int64
+	// waiting are the blocks that were read and not filed yet, at is where the
+	// last of them begins in log time.
+	waiting []queued
+	at      int64
+	// queueing is set once the file is in its scope's lane; full when the last
+	// call brought all it could, so that more may come; waited is for how long
+	// others have waited for that.
+	queueing, full bool
+	waited         time.Duration
+	counted        time.Time
 	// looked is when the file's clock was read, used when it last brought
 	// something.
 	looked, used time.Time

@@ -47,6 +47,7 @@ type sink struct {
 	mu     sync.Mutex
 	answer func(context.Context, ptrace.Traces) error
 	got    []ptrace.Traces
+	n      int
 }
 
 func (*sink) Capabilities() consumer.Capabilities { return consumer.Capabilities{} }
@@ -63,7 +64,15 @@ func (s *sink) ConsumeTraces(ctx context.Context, t ptrace.Traces) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.got = append(s.got, t)
+	s.n += t.SpanCount()
 	return nil
+}
+
+// count is the number of spans accepted.
+func (s *sink) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
 }
 
 func (s *sink) setAnswer(answer func(context.Context, ptrace.Traces) error) {
@@ -209,7 +218,7 @@ func (r *rig) write(path, text string) {
 // await waits until n spans have arrived, and returns them.
 func (r *rig) await(n int) []flatSpan {
 	r.t.Helper()
-	require.Eventually(r.t, func() bool { return len(r.next.spans()) >= n }, waitFor, tick, "want %d spans, have %d", n, len(r.next.spans()))
+	require.Eventually(r.t, func() bool { return r.next.count() >= n }, waitFor, tick, "want %d spans", n)
 	return r.next.spans()
 }
 

@@ -41,6 +41,7 @@ func (r *reader) endPoll(durable bool) ([]byte, verdict, error) {
 	if r.host != nil {
 		r.feed.Assembler.SetHostClock(r.host())
 	}
+	r.endOrder()
 	switch {
 	case !r.stopping:
 		r.feed.Assembler.EndPoll(now.UnixNano())

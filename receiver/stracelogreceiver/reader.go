@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/open-telemetry/opentelemetry-collector-contrib/pkg/stanza/fileconsumer/matcher"
 	"go.opentelemetry.io/collector/consumer"
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/receiver"
@@ -51,6 +52,22 @@ type reader struct {
 	writer *stracepdata.Writer
 	outbox *delivery.Outbox
 	files  *files
+	// lanes hold what waits for its turn, by scope; see order.go.
+	lanes       map[string]*lane
+	queuedBytes int
+	times       logTimes
+	pollBegan   time.Time
+	settled     time.Time
+	// disorder is set when a block came too late for its place in this poll.
+	disorder bool
+	// crowded is set when waiting does not make room any more in this poll.
+	crowded bool
+	// expecting is set once this poll's files were looked at; inVain is what
+	// some of them did not bring, by path.
+	expecting       bool
+	inVain          map[string]int64
+	matcher         *matcher.Matcher
+	grace, patience time.Duration
 	// ctx bounds deliveries: the receiver's life, then its shutdown.
 	ctx context.Context //nolint:containedctx // fileconsumer's own ends too early to deliver a last time
 	// stopping is set at shutdown: an end of a poll is none any more.
@@ -82,6 +99,11 @@ func newReader(ctx context.Context, set receiver.Settings, cfg *Config, next con
 	r := &reader{
 		cfg: cfg, logger: set.Logger, format: cfg.format(), now: time.Now, ctx: ctx,
 		backlog: newBacklog(), files: newFiles(),
+		lanes: map[string]*lane{}, inVain: map[string]int64{}, times: newLogTimes(), grace: defaultGrace, patience: min(defaultPatience, cfg.StitchWait/2),
+	}
+	var err error
+	if r.matcher, err = matcher.New(matcher.Criteria{Include: cfg.Include, Exclude: cfg.Exclude}); err != nil {
+		return nil, fmt.Errorf("include, exclude: %w", err)
 	}
 	asm, err := settings.Assembler(hostName, &cfg.Clock, &cfg.Limits, cfg.waits())
 	if err != nil {
@@ -131,13 +153,10 @@ func (r *reader) consume(_ context.Context, tokens [][]byte, attributes map[stri
 	if r.host != nil {
 		r.feed.Assembler.SetHostClock(r.host())
 	}
-	for i, block := range tokens {
-		if offsets[i+1] > f.read {
-			r.block(f, block, now.UnixNano())
-		}
-	}
-	r.files.readTo(f, offsets[len(tokens)])
-	r.backlog.read(path, offsets[len(tokens)], f.packed, now)
+	end := offsets[len(tokens)] // the slice is fileconsumer's, and the lock may be given away
+	r.files.readTo(f, end)
+	r.backlog.read(path, end, f.packed, now)
+	r.queue(f, tokens, offsets, now.UnixNano())
 	r.tel.publish(r.feed.Assembler.Stats())
 	r.backlog.report(now, r.logger)
 	return nil
@@ -162,9 +181,6 @@ func (r *reader) look(path string, offset int64, info os.FileInfo, now time.Time
 
 // block files the lines of one token.
 func (r *reader) block(f *file, block []byte, now int64) {
-	if len(block) == 0 {
-		return // it only reports progress
-	}
 	r.blocks++
 	scope := r.feed.Assembler.Scope(f.scope, now)
 	line := feed.Line{Scope: scope, From: &f.Source, Now: now}

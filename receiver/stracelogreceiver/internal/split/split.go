@@ -9,13 +9,14 @@ package split // import "github.com/phasecol/phasecol/receiver/stracelogreceiver
 import (
 	"bytes"
 
-	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
 	"github.com/phasecol/phasecol/internal/stracepdata/marker"
+	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
 )
 
 const (
 	// MaxBlock bounds a block of lines, and so a token, but for a longer line.
-	MaxBlock = 32 << 10
+	// fileconsumer keeps 100 of them for every file it reads at the same time.
+	MaxBlock = 8 << 10
 	// MaxLine is how much of a line without end is kept in view. The longest
 	// record of an encoding generation has 512 bytes; older ones print what
 	// they are given.
