@@ -107,16 +107,12 @@ func threeQuantiles(out map[string]expectation, panel string, bounds []float64, 
 	}
 }
 
-// joinedShare wants shares of time in which runs and requests are compared, as
-// well as their clocks agree.
-func joinedShare(want values) expectation { return closeTo(want, 1e-9, 1e-4) }
-
 // parts are the shares of joined time: device, the host around it, the engine.
 func parts(out map[string]expectation, panel string, f *facts) {
 	busy, device, gap := sum(f.all("host_busy")), sum(f.all("device_busy")), sum(f.all("engine_gap"))
-	out[panel+" | device"] = joinedShare(one(device / (busy + gap)))
-	out[panel+" | host overhead"] = joinedShare(one((busy - device) / (busy + gap)))
-	out[panel+" | engine gap"] = joinedShare(one(gap / (busy + gap)))
+	out[panel+" | device"] = equal(one(device / (busy + gap)))
+	out[panel+" | host overhead"] = equal(one((busy - device) / (busy + gap)))
+	out[panel+" | engine gap"] = equal(one(gap / (busy + gap)))
 }
 
 func serving(out map[string]expectation, f *facts, window float64) {
@@ -167,7 +163,7 @@ func hostAndNPU(out map[string]expectation, f *facts, window float64, host strin
 	out[b+"now: Host wall, mean | "] = means(joined(f, "host_wall"))
 	out[b+"now: Device wall, mean | "] = means(joined(f, "device_wall"))
 	out[b+"now: Host overhead | "] = equal(one(sum(f.all("host_overhead")) / sum(f.all("host_wall"))))
-	out[b+"now: Engine gap | "] = joinedShare(one(sum(f.all("engine_gap")) / (sum(f.all("engine_gap")) + sum(f.all("host_busy")))))
+	out[b+"now: Engine gap | "] = equal(one(sum(f.all("engine_gap")) / (sum(f.all("engine_gap")) + sum(f.all("host_busy")))))
 	out[b+"now: Rank skew | "] = equal(one(sum(f.all("rank_skew")) / sum(f.all("step"))))
 	parts(out, b+"Prefill and decode: device, host overhead, engine gap", f)
 	for _, p := range []string{"bind", "stage_inputs", "prepare_execution", "launch_overhead", "device_wall", "validate", "claim_release", "unattributed"} {

@@ -33,10 +33,7 @@ func rateOf(counts values, window float64) expectation {
 	return near(want, 2.5/window)
 }
 
-func near(want values, tolerance float64) expectation { return closeTo(want, tolerance, 1e-12) }
-
-// closeTo allows for a relative and an absolute error.
-func closeTo(want values, relative, absolute float64) expectation {
+func near(want values, tolerance float64) expectation {
 	return func(t *testing.T, what string, got []sample) {
 		seen := values{}
 		for _, s := range got {
@@ -45,7 +42,7 @@ func closeTo(want values, relative, absolute float64) expectation {
 		for k, w := range want {
 			v, ok := seen[k]
 			if assert.True(t, ok, "%s: no series %q in %v", what, k, seen) {
-				assert.LessOrEqual(t, math.Abs(v-w), relative*math.Abs(w)+absolute, "%s: series %q is %v, want %v", what, k, v, w)
+				assert.LessOrEqual(t, math.Abs(v-w), tolerance*math.Abs(w)+1e-12, "%s: series %q is %v, want %v", what, k, v, w)
 			}
 			delete(seen, k)
 		}

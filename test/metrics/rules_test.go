@@ -112,7 +112,7 @@ func shares(part map[string][]float64, whole ...map[string][]float64) expectatio
 		}
 		want[k] = sum(v) / all
 	}
-	return closeTo(want, 1e-9, 1e-4)
+	return equal(want)
 }
 
 // The rules by themselves: promtool's check, and its unit tests, which fire

@@ -24,24 +24,35 @@ import (
 // service is one simulated serving process.
 type service struct {
 	model string
-	args  []string
+	// ago is how long before a round the service began that wrote its logs
+	// earlier; 0 is live.
+	ago time.Duration
+	// silent services send no request spans.
+	silent bool
+	args   []string
 }
 
-// Two services on one host, one after the other: the first in the past with
-// clock anchors, the second live, in the newest log format, with runs that
-// overlap and device counters.
+// Three services on one host that never run at the same time: two with clock
+// anchors whose requests can be joined to the nanosecond, the second with runs
+// that overlap; and a live one in the newest log format, with device counters,
+// of which only the runs are known.
 var services = []service{
-	{"demo-14b", []string{"--generation", "8", "--requests", "120", "--rate", "60", "--n", "3", "--reject-rate", "0.15"}},
-	{"demo-70b", []string{"--generation", "9", "--requests", "80", "--rate", "50", "--realtime", "--pipeline", "2", "--device-base", "2", "--time-scale", "0.5"}},
+	{model: "demo-14b", ago: 8 * time.Second, args: []string{"--generation", "8", "--requests", "120", "--rate", "60", "--n", "3", "--reject-rate", "0.15"}},
+	{model: "demo-70b", ago: 4 * time.Second, args: []string{"--generation", "8", "--requests", "80", "--rate", "50", "--pipeline", "2", "--device-base", "2", "--time-scale", "0.5"}},
+	{model: "host only", silent: true, args: []string{"--generation", "9", "--requests", "40", "--rate", "40", "--realtime", "--pipeline", "2", "--device-base", "4", "--time-scale", "0.5"}},
 }
+
+// apart is how far rounds have to be apart so that their services are not in
+// progress at the same time: more than any of them runs before its round.
+const apart = 9 * time.Second
 
 // outcomes are common to both.
 var outcomes = []string{"--ranks", "2", "--error-rate", "0.15", "--cancel-rate", "0.15", "--one-token-rate", "0.1"}
 
-func (s service) run(t *testing.T, seed int, args ...string) *truth.File {
+func (sv service) run(t *testing.T, seed int, args ...string) *truth.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "truth.json")
-	args = append(append(append([]string{"--quiet", "--seed", strconv.Itoa(seed), "--model", s.model, "--truth", path}, s.args...), outcomes...), args...)
+	args = append(append(append([]string{"--quiet", "--seed", strconv.Itoa(seed), "--model", sv.model, "--truth", path}, sv.args...), outcomes...), args...)
 	out, err := exec.CommandContext(t.Context(), harness.Stracegen(t), args...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	file, err := truth.Read(path)
@@ -55,14 +66,18 @@ type scenario struct {
 	collector *harness.Collector
 	prom      *prometheus
 	played    *facts
+	ended     time.Time
 	runs      int
 }
 
 // start runs the Collector with the shipped fragments. Retention decides after
-// one second instead of ten, and keeps what configuration says.
+// one second instead of ten. A run waits longer for the log of a rank that a busy
+// machine has not read yet.
 func start(t *testing.T, seeds ...int) *scenario {
 	t.Helper()
 	c := harness.New(t, []string{"local.yaml", "metrics.yaml", "retention.yaml"}, `
+receivers:
+  stracelog: {stitch_wait: 10s}
 processors:
   tail_sampling: {decision_wait: 1s, decision_wait_after_root_received: 1s}
   phase: {callable: {names: `+names(t, seeds)+`}}
@@ -95,20 +110,48 @@ func names(t *testing.T, seeds []int) string {
 // seed tells services and rounds apart: identifiers are a function of it.
 func (service) seed(round, index int) int { return 10*round + index }
 
-// play lets both services run once and returns what they did, when Prometheus
+// play lets all services run once and returns what they did, when Prometheus
 // has seen all of it.
 func (s *scenario) play(round int) *facts {
 	s.t.Helper()
 	s.runs++
 	now := newFacts()
+	require.Eventually(s.t, func() bool { return time.Since(s.ended) > apart }, 2*apart, 50*time.Millisecond)
+	began := time.Now()
 	for i, sv := range services {
-		dir := filepath.Join(s.collector.Dir, "run", "logs", fmt.Sprintf("%s-%d", sv.model, s.runs))
-		file := sv.run(s.t, sv.seed(round, i), "--out", dir, "--otlp", "http://"+s.collector.HTTP)
+		dir := filepath.Join(s.collector.Dir, "run", "logs", fmt.Sprintf("%d-%d", i, s.runs))
+		args := []string{"--out", dir}
+		if sv.ago > 0 {
+			args = append(args, "--start", began.Add(-sv.ago).UTC().Format(time.RFC3339Nano))
+		}
+		if !sv.silent {
+			args = append(args, "--otlp", "http://"+s.collector.HTTP)
+		}
+		file := sv.run(s.t, sv.seed(round, i), args...)
+		if sv.ago > 0 {
+			require.Less(s.t, lastEnd(file), began.Add(-sv.ago+4*time.Second).UnixNano(), "services are in progress at the same time")
+		}
+		if sv.silent {
+			file.Requests = nil
+		}
 		now.add(file, sv.model)
 		s.played.add(file, sv.model)
 	}
+	s.ended = time.Now()
 	s.settle()
 	return now
+}
+
+// lastEnd is when the last run or request of a service ended.
+func lastEnd(file *truth.File) int64 {
+	var end int64
+	for i := range file.Runs {
+		end = max(end, file.Runs[i].EndNS)
+	}
+	for i := range file.Requests {
+		end = max(end, file.Requests[i].EndNS)
+	}
+	return end
 }
 
 // settle waits until Prometheus has scraped the effects of all that was played:

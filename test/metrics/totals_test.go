@@ -46,7 +46,7 @@ func (s *scenario) checkTotals(t *testing.T) {
 			}
 			h, ok := seen[k]
 			if assert.True(t, ok, "no phase_duration_seconds for %q", k) {
-				h.equals(t, k, all, bucketsOf(phase), slack(phase, label))
+				h.equals(t, k, all, bucketsOf(phase))
 			}
 			delete(seen, k)
 		}
@@ -68,28 +68,12 @@ func (s *scenario) checkTotals(t *testing.T) {
 		assert.Len(t, seen, len(c.of), metric)
 		for model, all := range c.of {
 			if h, ok := seen[model]; assert.True(t, ok, "no %s for %q", metric, model) {
-				h.equals(t, metric+" "+model, all, c.bounds, 0)
+				h.equals(t, metric+" "+model, all, c.bounds)
 			}
 		}
 	}
 	s.checkNative(t)
 	s.checkCounts(t)
-}
-
-// clockSlack bounds how far a service without clock anchors is misplaced
-// against its requests, at each end of a phase; there is no doubt with anchors.
-const clockSlack = 20e-6
-
-// slack is how far a value may be off, seconds: nothing, but where times of two
-// clocks are subtracted.
-func slack(phase, model string) float64 {
-	switch phase {
-	case "host_busy", "device_busy", "engine_gap":
-		if model != services[0].model {
-			return 4 * clockSlack
-		}
-	}
-	return 0
 }
 
 // histogram is one as Prometheus has it.
@@ -137,24 +121,19 @@ func (s *scenario) must(t *testing.T, expr string) []sample {
 	return got
 }
 
-// equals compares with values that may each be off by slack.
-func (h *histogram) equals(t *testing.T, what string, all, bounds []float64, slack float64) {
+func (h *histogram) equals(t *testing.T, what string, all, bounds []float64) {
 	t.Helper()
 	assert.InDelta(t, float64(len(all)), h.count, 0, "%s: count", what)
-	assert.InDelta(t, sum(all), h.sum, 1e-9*sum(all)+slack*float64(len(all)), "%s: sum", what)
+	assert.InDelta(t, sum(all), h.sum, 1e-9*sum(all), "%s: sum", what)
 	assert.Len(t, h.buckets, len(bounds)+1, "%s: buckets", what)
 	for _, le := range append(slices.Clip(bounds), math.Inf(1)) {
-		least, most := 0.0, 0.0
+		n := 0.0
 		for _, v := range all {
-			if v+slack <= le {
-				least++
-			}
-			if v-slack <= le {
-				most++
+			if v <= le {
+				n++
 			}
 		}
-		assert.GreaterOrEqual(t, h.buckets[le], least, "%s: at most %v", what, le)
-		assert.LessOrEqual(t, h.buckets[le], most, "%s: at most %v", what, le)
+		assert.InDelta(t, n, h.buckets[le], 0, "%s: at most %v", what, le)
 	}
 }
 
