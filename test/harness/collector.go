@@ -231,7 +231,7 @@ func (c *Collector) Stop() time.Duration {
 // Kill ends it by SIGKILL.
 func (c *Collector) Kill() {
 	_ = c.cmd.Process.Kill()
-	_ = <-c.done // it says that it was killed
+	<-c.done //nolint:errcheck // it says that it was killed
 	c.cmd = nil
 }
 
