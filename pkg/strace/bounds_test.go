@@ -197,7 +197,10 @@ func TestLeftRunsBounded(t *testing.T) {
 // happens when files are read one after the other: each run must find its own
 // without looking at all others.
 func TestBacklogIsLinear(t *testing.T) {
-	const runs = 20_000
+	runs := 20_000
+	if underRace {
+		runs = 2000
+	}
 	p := newPlayer(t)
 	p.text("dir", ready2)
 	for w := range 2 {

@@ -17,7 +17,7 @@ import (
 // clock samples. What is held at the end is what was held after an hour.
 func TestDay(t *testing.T) {
 	hours := 24
-	if testing.Short() {
+	if testing.Short() || underRace {
 		hours = 4
 	}
 	var traces, spans int

@@ -25,8 +25,8 @@ func TestOracleSamples(t *testing.T) {
 	for _, path := range sampleFiles(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			text := readSample(t, path)
-			if testing.Short() && len(text) > 1<<20 {
-				text = text[:1<<20]
+			if testing.Short() || underRace {
+				text = text[:min(len(text), 1<<18)]
 			}
 			for _, hostClock := range []bool{false, true} {
 				opt := oracle.Options{Host: testHost, Linger: int64(250 * time.Millisecond)}
@@ -55,7 +55,7 @@ func generatedRecords(t *testing.T) int {
 		require.NoError(t, err, "STRACE_ORACLE_RECORDS")
 		return n
 	}
-	if testing.Short() {
+	if testing.Short() || underRace {
 		return 20_000
 	}
 	return 100_000
