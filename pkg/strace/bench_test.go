@@ -100,7 +100,9 @@ func bench(b *testing.B, log string, assemble bool) {
 	}
 	now := wallBase
 	round := func() {
-		now += int64(cfg.MaxOpen) // what is remembered of earlier rounds is forgotten
+		now += int64(cfg.Linger)
+		asm.EndPoll(now)
+		now += int64(cfg.MaxOpen) + 1 // what is remembered of earlier rounds is forgotten
 		asm.EndPoll(now)
 	}
 	one := func(line []byte) {
