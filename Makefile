@@ -131,7 +131,7 @@ fuzz: ## Fuzz every target for FUZZTIME (10s) each
 	@grep -rlE --include='*_test.go' '^func Fuzz' $(MODULES) | while read -r f; do \
 	  for t in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\).*/\1/p' "$$f"); do \
 	    echo "fuzz: $$(dirname "$$f") $$t"; \
-	    go test -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$f")"; \
+	    go test -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "./$$(dirname "$$f")"; \
 	  done; \
 	done
 

@@ -35,8 +35,8 @@ type Assembler struct {
 	host            HostClock
 }
 
-// NewAssembler checks cfg and returns an empty assembler. The scanner whose
-// records it gets must intern in names.
+// NewAssembler checks cfg and returns an empty assembler. All records it gets
+// must be interned in one table, and in names where Restore is used.
 func NewAssembler(cfg Config, names *Names) (*Assembler, error) {
 	if cfg.Emit == nil {
 		return nil, errors.New("strace: Config.Emit is required")

@@ -39,8 +39,6 @@ type Config struct {
 	ClockSources []ClockSource
 	// OnNone is what to do when none of them answers.
 	OnNone NonePolicy
-	// HostClock returns this machine's clocks; nil means they cannot be had.
-	HostClock func() HostClock
 	// TimeZone is the zone of wall-time prefixes; nil leaves them unused.
 	TimeZone *time.Location
 
@@ -53,7 +51,7 @@ type Config struct {
 	Emit func(*Trace)
 }
 
-// DefaultConfig returns the defaults, without Emit, Host and HostClock.
+// DefaultConfig returns the defaults, without Emit and Host.
 func DefaultConfig() Config {
 	return Config{
 		Linger:         250 * time.Millisecond,

@@ -66,7 +66,7 @@ func (rs *records) holds(r *Record) bool {
 	for i := range rs.list[from:] {
 		s := &rs.list[from+i]
 		if s.ts == r.TS && s.name == r.Name && s.dur == r.Dur && s.tid == r.TID && s.depth == r.Depth &&
-			s.device == r.Device && bytes.Equal(rs.attrs(s), r.Attrs) {
+			s.device == r.Device && s.hid == r.HID && bytes.Equal(rs.attrs(s), r.Attrs) {
 			return true
 		}
 	}

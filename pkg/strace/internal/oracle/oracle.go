@@ -314,7 +314,7 @@ func closes(open *unit, r *record) bool {
 // holds finds the very same record among the last 64.
 func holds(records []*record, r *record) bool {
 	for _, x := range records[max(0, len(records)-64):] {
-		if x.name == r.name && x.ts == r.ts && x.dur == r.dur && x.tid == r.tid && x.depth == r.depth && x.device == r.device && x.attrs == r.attrs {
+		if x.name == r.name && x.ts == r.ts && x.dur == r.dur && x.tid == r.tid && x.depth == r.depth && x.device == r.device && x.hid == r.hid && x.attrs == r.attrs {
 			return true
 		}
 	}
