@@ -82,9 +82,13 @@ check-reproducible: $(PHASECOL) ## Compile the collector again from nothing in a
 	cmp "$$there/phasecol" $(PHASECOL) && sha256sum $(PHASECOL)
 
 .PHONY: test-deploy
-test-deploy: ## Test the image builder and the manifests
-	@cd $(DEPLOY_TOOLS) && GOWORK=off go vet ./... && GOWORK=off go test ./...
+test-deploy: $(PHASECOL) ## Test the image builder and the manifests
+	@cd $(DEPLOY_TOOLS) && GOWORK=off go vet ./... && PHASECOL_BIN=$(SRC_ROOT)/$(PHASECOL) GOWORK=off go test ./...
 
 .PHONY: lint-deploy
 lint-deploy: $(GOLANGCI)
 	@cd $(DEPLOY_TOOLS) && GOWORK=off $(GOLANGCI) run --config $(SRC_ROOT)/.golangci.yml ./...
+
+.PHONY: manifests
+manifests: ## Write again what deploy/kubernetes and deploy/operator repeat of other files
+	@cd $(DEPLOY_TOOLS) && GOWORK=off go run ./manifests $(SRC_ROOT)

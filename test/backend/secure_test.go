@@ -4,6 +4,7 @@
 package backend
 
 import (
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -131,5 +132,40 @@ func TestSecureHTTP(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		assert.Equal(t, want, response.StatusCode, token)
+	}
+}
+
+// TestSecureLoadBalancing sends the token on the way that chooses a gateway,
+// where the gateway's name is not its address.
+func TestSecureLoadBalancing(t *testing.T) {
+	ca := pki.New(t, "ca")
+	cert, key := ca.Issue(t, "gateways.test")
+	store := sink.Start(t)
+	gateway := tier.Gateway(t, store.Address, []string{"gateway-tls.yaml", "gateway-token.yaml"})
+	gateway.Setenv("PHASECOL_CERT_FILE", cert)
+	gateway.Setenv("PHASECOL_KEY_FILE", key)
+	gateway.Setenv("PHASECOL_CLIENT_CA_FILE", ca.File)
+	gateway.Setenv("PHASECOL_TOKEN", "right-token")
+	gateway.Start()
+
+	host, port, err := net.SplitHostPort(gateway.GRPC)
+	require.NoError(t, err)
+	agentCert, agentKey := ca.Issue(t, "agent")
+	for _, token := range []string{"wrong-token", "right-token"} {
+		agent := tier.Agent(t, "", []string{"loadbalance.yaml", "loadbalance-token.yaml"})
+		for name, value := range map[string]string{
+			"PHASECOL_GATEWAYS": host, "PHASECOL_GATEWAYS_PORT": port, "PHASECOL_GATEWAY_NAME": "gateways.test", "PHASECOL_GATEWAY_INSECURE": "false",
+			"PHASECOL_CA_FILE": ca.File, "PHASECOL_CERT_FILE": agentCert, "PHASECOL_KEY_FILE": agentKey, "PHASECOL_TOKEN": token,
+		} {
+			agent.Setenv(name, value)
+		}
+		agent.Start()
+		tier.Simulate(t, tier.Logs(agent), agent.HTTP, oneRequest...)
+		if token == "wrong-token" {
+			require.Eventually(t, func() bool { return harness.Sum(agent.OwnMetrics(), refused) > 0 }, 30*time.Second, 50*time.Millisecond)
+			require.Zero(t, store.Len())
+			continue
+		}
+		requireWhole(t, agent, store)
 	}
 }
