@@ -355,7 +355,7 @@ func (a *Assembler) addToRun(p *process, r *Record, now int64) {
 	u.end = max(u.end, r.End())
 	u.lost = u.lost || r.TS < p.dropped
 	u.noteTask(r.Name.role, r.Attrs)
-	u.touched, u.poll = now, a.poll
+	u.touched, u.poll, u.polled = now, a.poll, false
 	a.openRuns.touch(u)
 	// Of files read side by side, one may bring the retirement before another
 	// brings what was printed ahead of it: the end of the poll tells.

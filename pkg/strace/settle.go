@@ -60,13 +60,17 @@ func (a *Assembler) EndPoll(now int64) {
 	a.Tick(now)
 }
 
+// pollEnded reports whether every file was read to its end since poll n, where
+// that is to be waited for.
+func (a *Assembler) pollEnded(n uint64) bool { return !a.cfg.HoldForPoll || a.poll > n }
+
 // settleProcess releases closed invocations behind which the process has
 // printed far enough, or which have waited long enough.
 func (a *Assembler) settleProcess(p *process, now int64) {
 	for len(p.closing) > 0 {
 		v := p.closing[0]
 		switch {
-		case now-v.since >= int64(a.cfg.Linger) && (!a.cfg.HoldForPoll || a.poll > v.poll):
+		case now-v.since >= int64(a.cfg.Linger) && a.pollEnded(v.poll):
 		case p.progress-v.end() >= int64(a.cfg.Linger) && !a.cfg.HoldForPoll:
 		default:
 			return
@@ -103,13 +107,18 @@ func (v *invocation) isRun() bool {
 // settleRun ends a run by quiet, and sends on one that has waited long enough
 // for its invocations.
 func (a *Assembler) settleRun(u *run, now int64) {
+	// Its invocations may lie in a file that the same poll reads more slowly:
+	// the wait for them begins when the poll ends.
+	if a.cfg.HoldForPoll && !u.polled && a.poll > u.poll {
+		u.polled, u.touched = true, now
+	}
 	quiet := now - u.touched
 	switch {
-	case u.shaped != nil && (u.full() || quiet >= int64(a.cfg.StitchWait)):
+	case u.shaped != nil && (u.full() || (quiet >= int64(a.cfg.StitchWait) && a.pollEnded(u.poll))):
 		a.finishRun(u, now)
 	case u.shaped == nil && u.announcedAllOver() && a.poll > u.poll:
 		a.endRun(u, now)
-	case u.shaped == nil && (quiet >= int64(a.cfg.MaxOpen) || ((u.retired || u.complete()) && quiet >= int64(a.cfg.Linger))):
+	case u.shaped == nil && (quiet >= int64(a.cfg.MaxOpen) || ((u.retired || u.complete()) && quiet >= int64(a.cfg.Linger) && a.pollEnded(u.poll))):
 		a.endRun(u, now)
 	}
 }

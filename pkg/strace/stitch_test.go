@@ -265,6 +265,24 @@ func TestRunAcrossRotation(t *testing.T) {
 	require.Equal(t, whole.spans, p.spans)
 }
 
+// TestRunsOutlastASlowPoll reads many runs before the first invocation of any:
+// a file of node records is shorter than those of its chips. None leaves before
+// the poll ends.
+func TestRunsOutlastASlowPoll(t *testing.T) {
+	p := newPlayer(t, func(cfg *Config) { cfg.HoldForPoll = true })
+	p.text("dir", ready2+oneRun())
+	p.asm.Tick(p.now)
+	p.now += int64(5 * time.Second)
+	p.asm.Tick(p.now) // in the middle of the poll
+	require.Empty(t, p.spans)
+	p.text("dir", chip(11, 1, 200, 100, "")+chip(12, 1, 210, 100, ""))
+	p.asm.EndPoll(p.now)
+	p.now += int64(250 * time.Millisecond)
+	p.asm.EndPoll(p.now)
+	require.Equal(t, []TraceKind{TraceRun}, p.traces)
+	require.Equal(t, uint64(2), p.asm.Stats().Stitched[StitchTime])
+}
+
 // TestLoneInvocationLeavesAtOnce: where nothing hints at an L3 parent, nothing
 // is waited for beyond linger.
 func TestLoneInvocationLeavesAtOnce(t *testing.T) {

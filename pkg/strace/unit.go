@@ -147,8 +147,10 @@ type run struct {
 	lost      bool
 	// touched is the wall time of the last record, Unix ns.
 	touched int64
-	// poll is the poll that brought the last record.
-	poll uint64
+	// poll is the poll that brought the last record, polled whether its end was
+	// seen.
+	poll   uint64
+	polled bool
 	// shaped is set once the run is over and collects its invocations.
 	shaped   *runShape
 	children []child

@@ -228,7 +228,7 @@ func (a *Assembler) settleWaiting(s *Scope, now int64) {
 		if waited >= int64(a.cfg.MaxOpen) {
 			return true
 		}
-		return (waited >= wait || s.passed(v.end()+wait)) && !s.mayBeClaimed(v.start())
+		return (waited >= wait || s.passed(v.end()+wait)) && a.pollEnded(v.poll) && !s.mayBeClaimed(v.start())
 	})
 }
 
