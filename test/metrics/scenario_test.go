@@ -71,8 +71,8 @@ type scenario struct {
 }
 
 // start runs the Collector with the shipped fragments. Retention decides after
-// one second instead of ten. A run waits longer for the log of a rank that a busy
-// machine has not read yet.
+// one second instead of ten. A run waits longer for the log of a rank, a request
+// longer for its runs, that a busy machine has not read yet.
 func start(t *testing.T, seeds ...int) *scenario {
 	t.Helper()
 	c := harness.New(t, []string{"local.yaml", "metrics.yaml", "retention.yaml"}, `
@@ -80,7 +80,7 @@ receivers:
   stracelog: {stitch_wait: 10s}
 processors:
   tail_sampling: {decision_wait: 1s, decision_wait_after_root_received: 1s}
-  phase: {callable: {names: `+names(t, seeds)+`}}
+  phase: {join: {wait: 15s}, callable: {names: `+names(t, seeds)+`}}
 `)
 	metrics := harness.FreeAddress(t)
 	c.Metrics = metrics
