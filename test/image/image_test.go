@@ -162,7 +162,7 @@ func TestImage(t *testing.T) {
 		id := e.agent(other, store.Address)
 		require.Eventually(t, func() bool {
 			logs, _ := exec.CommandContext(t.Context(), "podman", append(append([]string(nil), e.args...), "logs", id)...).CombinedOutput() //nolint:gosec // the test's own
-			return strings.Contains(string(logs), "permission denied") // of each log
+			return strings.Contains(string(logs), "permission denied")                                                                      // of each log
 		}, 30*time.Second, 200*time.Millisecond)
 	})
 }
