@@ -7,10 +7,13 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -27,8 +30,8 @@ type ids struct {
 // one the receiver made.
 type output struct {
 	dir string
-	// read is how far each file was read.
-	read  map[string]int64
+	// read is how far each file was read, by its inode: rotation renames it.
+	read  map[uint64]int64
 	spans map[record]map[ids]int
 	// parents are the parents named, by the span that names them.
 	parents    map[ids]ids
@@ -41,7 +44,7 @@ type output struct {
 
 func newOutput(dir string) *output {
 	return &output{
-		dir: dir, read: map[string]int64{}, spans: map[record]map[ids]int{}, parents: map[ids]ids{},
+		dir: dir, read: map[uint64]int64{}, spans: map[record]map[ids]int{}, parents: map[ids]ids{},
 		synthetic: map[ids]int{}, incomplete: map[record]bool{}, events: map[ids]int{},
 	}
 }
@@ -56,14 +59,16 @@ func (o *output) update(t *testing.T) {
 	}
 }
 
-// file reads one file's whole lines. A rotated file is read once more under
-// its new name: counting a span twice changes nothing here but the total.
+// file reads the whole lines that one file has got.
 func (o *output) file(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
 	require.NoError(t, err)
 	defer f.Close()
-	_, err = f.Seek(o.read[path], io.SeekStart)
+	info, err := f.Stat()
+	require.NoError(t, err)
+	inode := info.Sys().(*syscall.Stat_t).Ino
+	_, err = f.Seek(o.read[inode], io.SeekStart)
 	require.NoError(t, err)
 	r := bufio.NewReaderSize(f, 1<<20)
 	for {
@@ -72,9 +77,18 @@ func (o *output) file(t *testing.T, path string) {
 			return
 		}
 		require.NoError(t, err)
-		o.read[path] += int64(len(line))
+		o.read[inode] += int64(len(line))
 		o.line(t, line)
 	}
+}
+
+// catchUp returns when about as much was exported as n records give.
+func (o *output) catchUp(t *testing.T, n int64) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		o.update(t)
+		return int64(len(o.spans)) >= n*99/100
+	}, time.Minute, 50*time.Millisecond, "the collector does not catch up")
 }
 
 const begin = `{"resourceSpans"`
@@ -148,4 +162,25 @@ func (o *output) missing(records map[record]int) int {
 		}
 	}
 	return n
+}
+
+// describeMissing tells the processes and times of the records without a span.
+func (o *output) describeMissing(records map[record]int) string {
+	first, last, n := map[int32]record{}, map[int32]record{}, map[int32]int{}
+	for key := range records {
+		if len(o.spans[key]) > 0 || key.device {
+			continue
+		}
+		if n[key.pid]++; n[key.pid] == 1 || key.at < first[key.pid].at {
+			first[key.pid] = key
+		}
+		if key.at > last[key.pid].at {
+			last[key.pid] = key
+		}
+	}
+	text := ""
+	for pid := range n {
+		text += fmt.Sprintf("\n%d of pid %d, from %+v to %+v", n[pid], pid, first[pid], last[pid])
+	}
+	return text
 }
