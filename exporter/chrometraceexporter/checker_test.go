@@ -29,9 +29,12 @@ type traceEvent struct {
 	PID  int64                      `json:"pid"`
 	TID  int64                      `json:"tid"`
 	ID   json.RawMessage            `json:"id"`
+	ID2  struct{ Local string }     `json:"id2"`
 	BP   string                     `json:"bp"`
 	S    string                     `json:"s"`
 	Args map[string]json.RawMessage `json:"args"`
+
+	base int64 // Unix nanoseconds from which the file counts
 }
 
 // nanos turns decimal microseconds into nanoseconds without rounding.
@@ -52,7 +55,7 @@ func (e *traceEvent) at() int64 {
 	if err != nil {
 		panic(err)
 	}
-	return ns
+	return e.base + ns
 }
 
 func (e *traceEvent) end() int64 {
@@ -80,6 +83,21 @@ func decodeStrict(data []byte) ([]traceEvent, error) {
 	var events []traceEvent
 	if err := json.Unmarshal(data, &events); err != nil {
 		return nil, err
+	}
+	var base int64
+	for i := range events {
+		e := &events[i]
+		if e.Ph == "M" && e.Name == "trace_base" {
+			var err error
+			if base, err = strconv.ParseInt(e.arg("trace_base_unix_ns"), 10, 64); err != nil || i != 0 {
+				return nil, fmt.Errorf("event %d is no base: %w", i, err)
+			}
+		}
+		e.base = base
+		if e.ID2.Local != "" {
+			// One such id in two processes is two.
+			e.ID = fmt.Appendf(nil, "%d/%s", e.PID, e.ID2.Local)
+		}
 	}
 	return events, nil
 }
@@ -129,6 +147,9 @@ func problems(events []traceEvent) []string {
 		if _, err := nanos(events[i].TS); err != nil {
 			report("event %d: %v", i, err)
 			continue
+		}
+		if e := &events[i]; e.at() < e.base || float64(e.at()-e.base) >= 1<<42*1000 {
+			report("%q at %s: no time a viewer holds", e.Name, e.TS)
 		}
 		timed = append(timed, i)
 	}
@@ -358,6 +379,8 @@ func TestCheckerFindsProblems(t *testing.T) {
 		"flow alone":  {`{"ph":"X","ts":1,"dur":5,"pid":1,"tid":2,"name":"a"},{"ph":"s","ts":2,"id":7,"pid":1,"tid":2,"name":"f"}`, "no end"},
 		"flow in air": {`{"ph":"X","ts":1,"dur":5,"pid":1,"tid":2,"name":"a"},{"ph":"s","ts":7,"id":7,"pid":1,"tid":2,"name":"f"}`, "no slice"},
 		"nameless":    {`{"ph":"X","ts":1,"dur":5,"pid":1,"tid":3,"name":"a"}`, "has no name"},
+		"negative":    {`{"ph":"X","ts":-1,"dur":5,"pid":1,"tid":2,"name":"a"}`, "no time a viewer holds"},
+		"imprecise":   {`{"ph":"X","ts":4398046511104,"dur":5,"pid":1,"tid":2,"name":"a"}`, "no time a viewer holds"},
 		"sub-nano":    {`{"ph":"X","ts":1.0001,"dur":5,"pid":1,"tid":2,"name":"a"}`, "parts of a nanosecond"},
 	} {
 		t.Run(name, func(t *testing.T) {

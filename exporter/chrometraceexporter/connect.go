@@ -73,8 +73,9 @@ func (t *timeline) arrive(n *node, here endpoint) {
 	if n.span.SpanID().IsEmpty() {
 		return
 	}
-	for _, f := range t.flows.remember(spanKey{n.span.TraceID(), n.span.SpanID()}, here) {
-		t.arrow(f, here)
+	key := spanKey{n.span.TraceID(), n.span.SpanID()}
+	for _, f := range t.flows.remember(key, here) {
+		t.arrow(f, key, here)
 	}
 }
 
@@ -124,7 +125,7 @@ func toHostRun(link ptrace.SpanLink) bool {
 // join draws an arrow when its other end is known, else lets it wait.
 func (t *timeline) join(other spanKey, f flow) {
 	if end, ok := t.flows.recent[other]; ok {
-		t.arrow(f, end)
+		t.arrow(f, other, end)
 		return
 	}
 	t.tally.count(unresolvedEvicted, t.flows.wait(other, f))
@@ -165,9 +166,9 @@ func (t *timeline) anchor(n *node) (endpoint, bool) {
 	return endpoint{file: t.file.number, pid: p.pid, address: l.address, start: n.start, end: n.end}, true
 }
 
-// arrow writes both ends of a flow. A viewer ties each to the slice that is
-// open on its lane at its time.
-func (t *timeline) arrow(f flow, other endpoint) {
+// arrow writes both ends of a flow, of which key names the one that was not
+// known. A viewer ties each to the slice that is open on its lane at its time.
+func (t *timeline) arrow(f flow, key spanKey, other endpoint) {
 	from, to := other, f.known
 	if f.fromKnown {
 		from, to = f.known, other
@@ -180,9 +181,10 @@ func (t *timeline) arrow(f flow, other endpoint) {
 		return
 	}
 	leave := from.start
-	if f.name == flowHostRun && to.start > from.start {
+	tick := f.name == flowHostRun && from.end > from.start
+	if tick && to.start > from.start {
 		// Straight down from the request to the run, inside the phase.
-		leave = min(to.start, max(from.start, from.end-1))
+		leave = min(to.start, from.end) - 1
 	}
 	reach := to.start
 	if reach < leave {
@@ -194,6 +196,9 @@ func (t *timeline) arrow(f flow, other endpoint) {
 	}
 	t.lastFlow++
 	t.tally.flows++
+	if tick {
+		t.writeTick(f.name, leave, from.address, key)
+	}
 	t.writeFlow('s', f.name, t.lastFlow, leave, from.address)
 	t.writeFlow('f', f.name, t.lastFlow, reach, to.address)
 }
@@ -203,7 +208,7 @@ func (t *timeline) writeFlow(phase byte, name string, id, at uint64, address []b
 	b = append(b, `{"ph":"`...)
 	b = append(b, phase)
 	b = append(b, `","ts":`...)
-	b = appendMicros(b, at)
+	b = t.appendTime(b, at)
 	b = append(b, address...)
 	b = append(b, `,"id":`...)
 	b = strconv.AppendUint(b, id, 10)

@@ -5,9 +5,9 @@ package chrometraceexporter // import "github.com/phasecol/phasecol/exporter/chr
 
 import (
 	"encoding/hex"
-	"math"
 	"strconv"
 
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"github.com/phasecol/phasecol/pkg/strace/semconv"
@@ -42,7 +42,7 @@ func (t *timeline) writeSlice(n *node, l *lane) {
 	b, mark := t.file.begin()
 	from := len(b)
 	b = append(b, `{"ph":"X","ts":`...)
-	b = appendMicros(b, n.start)
+	b = t.appendTime(b, n.start)
 	b = append(b, `,"dur":`...)
 	b = appendMicros(b, n.end-n.start)
 	b = append(b, l.address...)
@@ -60,7 +60,7 @@ func (t *timeline) writeAsyncBegin(n *node, l *lane) {
 	b, mark := t.file.begin()
 	from := len(b)
 	b = append(b, `{"ph":"b","ts":`...)
-	b = appendMicros(b, n.start)
+	b = t.appendTime(b, n.start)
 	b = append(b, l.address...)
 	b = t.appendName(b, n.span.Name())
 	b = append(b, `,"cat":"`+asyncCategory+`"`...)
@@ -70,7 +70,7 @@ func (t *timeline) writeAsyncBegin(n *node, l *lane) {
 func (t *timeline) writeAsyncEnd(n *node, l *lane) {
 	b, mark := t.file.begin()
 	b = append(b, `{"ph":"e","ts":`...)
-	b = appendMicros(b, n.end)
+	b = t.appendTime(b, n.end)
 	b = append(b, l.address...)
 	b = t.appendName(b, n.span.Name())
 	b = append(b, `,"cat":"`+asyncCategory+`"}`...)
@@ -81,21 +81,36 @@ func (t *timeline) writeAsyncEnd(n *node, l *lane) {
 func (t *timeline) writeAnchor(n *node, l *lane) {
 	b, mark := t.file.begin()
 	b = append(b, `{"ph":"X","ts":`...)
-	b = appendMicros(b, n.start)
+	b = t.appendTime(b, n.start)
 	b = append(b, `,"dur":`...)
 	b = appendMicros(b, n.end-n.start)
 	b = append(b, l.address...)
 	b = t.appendName(b, n.span.Name())
 	b = append(b, `,"cat":"link"`...)
-	b = appendIDs(append(b, `,"args":{"anchor_of":`...), n.span)
+	b = appendIDs(append(b, `,"args":{"anchor_of":`...), n.span.TraceID(), n.span.SpanID())
 	t.finish(append(b, `}}`...), mark)
+}
+
+// writeTick writes the slice that one arrow leaves from. Viewers draw an arrow
+// from its slice's end: it must end when the run begins, or the arrow points
+// back in time. Nothing crosses a slice of 1 ns.
+func (t *timeline) writeTick(name string, at uint64, address []byte, run spanKey) {
+	b, mark := t.file.begin()
+	b = append(b, `{"ph":"X","ts":`...)
+	b = t.appendTime(b, at)
+	b = append(b, `,"dur":0.001`...)
+	b = append(b, address...)
+	b = append(b, `,"name":"`...)
+	b = append(b, name...)
+	b = append(b, `","cat":"link","args":{"run":`...)
+	t.finish(append(appendIDs(b, run.trace, run.span), `}}`...), mark)
 }
 
 // writePoints writes a span's events as instants of its lane.
 func (t *timeline) writePoints(n *node, l *lane, async bool) {
 	for _, event := range n.span.Events().All() {
 		at := uint64(event.Timestamp())
-		if at == 0 || at > math.MaxInt64 {
+		if !t.zero.covers(at) {
 			t.tally.points++
 			continue
 		}
@@ -106,7 +121,7 @@ func (t *timeline) writePoints(n *node, l *lane, async bool) {
 		} else {
 			b = append(b, `{"ph":"i","s":"t","ts":`...)
 		}
-		b = appendMicros(b, at)
+		b = t.appendTime(b, at)
 		b = append(b, l.address...)
 		b = t.appendName(b, event.Name())
 		if async {
@@ -199,8 +214,7 @@ func category(n *node) string {
 }
 
 // appendIDs appends "trace/span" in hexadecimal, quoted.
-func appendIDs(b []byte, span ptrace.Span) []byte {
-	trace, id := span.TraceID(), span.SpanID()
+func appendIDs(b []byte, trace pcommon.TraceID, id pcommon.SpanID) []byte {
 	b = append(b, '"')
 	b = hex.AppendEncode(b, trace[:])
 	b = append(b, '/')

@@ -50,6 +50,9 @@ type traceExporter struct {
 	// broken is set once a write of the current batch or tick failed, so that
 	// it is not tried again for every event.
 	broken error
+	// warned is the number of the file for which spans too far away were
+	// logged.
+	warned uint64
 }
 
 func newTraceExporter(cfg *Config, set component.TelemetrySettings) (*traceExporter, error) {
@@ -85,7 +88,7 @@ func (e *traceExporter) start(ctx context.Context, _ component.Host) error {
 	if err := e.file.create(e.now()); err != nil {
 		return err
 	}
-	e.line = newTimeline(&e.cfg.Lanes, e.file, e.advance)
+	e.line = newTimeline(&e.cfg.Lanes, e.file, e.now, e.advance, e.renew)
 	e.archive = &archiver{
 		live:       path,
 		compress:   e.cfg.Compression == CompressionGzip,
@@ -138,6 +141,12 @@ func (e *traceExporter) push(_ context.Context, td ptrace.Traces) error {
 		return err
 	}
 	e.line.draw(td)
+	if n := e.line.tally.dropped[dropFar]; n > 0 && e.warned != e.file.number {
+		e.warned = e.file.number
+		e.logger.Warn("spans are not drawn: they are weeks away from the others of the trace file. Is a host's clock wrong? "+
+			"Replay old data through an exporter of its own, with another prefix",
+			zap.Int64("spans", n), zap.Time("file's first", time.Unix(0, int64(e.line.zero.first))))
+	}
 	if e.cfg.FlushInterval == 0 {
 		e.flush()
 	}
@@ -164,6 +173,13 @@ func (e *traceExporter) advance() {
 	}
 	if e.file.size() >= int64(e.cfg.Rotation.MaxMegabytes)<<20 && !e.file.empty {
 		e.rotate("size")
+	}
+}
+
+// renew begins a file for spans that are too far away for the live one.
+func (e *traceExporter) renew() {
+	if e.broken == nil {
+		e.rotate("range")
 	}
 }
 

@@ -4,6 +4,7 @@
 package chrometraceexporter
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,12 +45,12 @@ func TestRunOnTwoChips(t *testing.T) {
 	var flows []string
 	for _, e := range events {
 		if e.Ph == "s" || e.Ph == "f" {
-			flows = append(flows, e.Ph+string(e.ID)+" "+e.Name+" "+e.TS.String())
+			flows = append(flows, fmt.Sprintf("%s%s %s %d", e.Ph, e.ID, e.Name, uint64(e.at())-base))
 		}
 	}
 	assert.ElementsMatch(t, []string{
-		"s1 dispatch 1764459181123456.999", "f1 dispatch 1764459181123457.089",
-		"s2 dispatch 1764459181123457.059", "f2 dispatch 1764459181123457.139",
+		"s1 dispatch 210", "f1 dispatch 300",
+		"s2 dispatch 270", "f2 dispatch 350",
 	}, flows)
 	assert.EqualValues(t, 2, r.counter(t, "flows_drawn"))
 	assert.EqualValues(t, 27, r.counter(t, "spans_written"))

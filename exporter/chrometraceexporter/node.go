@@ -100,6 +100,9 @@ const (
 	dropNegative = "negative_duration"
 	dropRange    = "out_of_range"
 	dropCopy     = "copy"
+	// dropFar: too far from the file's other spans, and further from the
+	// present than they are.
+	dropFar = "far"
 )
 
 // spanInterval reads a span's times, or says why they cannot be drawn.

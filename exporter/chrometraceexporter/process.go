@@ -12,10 +12,12 @@ import (
 )
 
 // Numbers the exporter makes up lie above every process or thread id an
-// operating system gives (Linux stops at 2^22), and below 2^31.
+// operating system gives (Linux stops at 2^22), and below 2^31: first those of
+// threads, then those of processes.
 const (
 	syntheticBase = 1 << 30
-	syntheticMask = syntheticBase - 1
+	syntheticPID  = 0b11 << 29
+	pidMask       = 1<<29 - 1
 )
 
 // identity are the resource attributes that tell one process from another.
@@ -50,8 +52,10 @@ type registry struct {
 	procs map[string]*process
 	// pids and tids are the numbers in use. A thread's number is unique over
 	// all processes: viewers name threads by it alone.
-	pids     map[uint32]*process
-	tids     map[uint32]*process
+	pids map[uint32]*process
+	tids map[uint32]*process
+	// blocks are the made-up thread numbers given to tracks, by their first.
+	blocks   map[uint32]*track
 	overflow *process
 	created  int
 	key      []byte
@@ -59,10 +63,11 @@ type registry struct {
 
 func newRegistry(cfg *LanesConfig) *registry {
 	return &registry{
-		cfg:   cfg,
-		procs: make(map[string]*process),
-		pids:  make(map[uint32]*process),
-		tids:  make(map[uint32]*process),
+		cfg:    cfg,
+		procs:  make(map[string]*process),
+		pids:   make(map[uint32]*process),
+		tids:   make(map[uint32]*process),
+		blocks: make(map[uint32]*track),
 	}
 }
 
@@ -115,27 +120,33 @@ func (r *registry) takePID(want int64, p *process) uint32 {
 		}
 	}
 	for pid := synthetic(p.key); ; pid = nextSynthetic(pid) {
-		if r.pids[pid] == nil && r.tids[pid] == nil {
+		if r.pids[pid] == nil {
 			r.pids[pid] = p
 			return pid
 		}
 	}
 }
 
-func (r *registry) takeTID(want int64, p *process, name string) uint32 {
-	if want > 0 && want < syntheticBase {
+// takeTID returns the thread number of a track's lane: the real one where it
+// is free, else one of the track's block. It reports false where none is left.
+func (r *registry) takeTID(tr *track, slot int) (tid uint32, ok bool) {
+	p := tr.proc
+	if want := tr.key.tid; tr.key.kind == kindThread && slot == 0 && want > 0 && want < syntheticBase {
 		tid := uint32(want)
 		if owner := r.pids[tid]; r.tids[tid] == nil && (owner == nil || owner == p) {
 			r.tids[tid] = p
-			return tid
+			return tid, true
 		}
 	}
-	for tid := synthetic(p.key + "\x00" + name); ; tid = nextSynthetic(tid) {
-		if r.pids[tid] == nil && r.tids[tid] == nil {
-			r.tids[tid] = p
-			return tid
+	if tr.block == 0 {
+		if len(r.blocks) >= maxBlocks {
+			return 0, false
 		}
+		tr.block = r.takeBlock(tr)
 	}
+	tid = tr.block + uint32(slot)
+	r.tids[tid] = p
+	return tid, true
 }
 
 // lanes is the number of thread lanes known.
@@ -154,6 +165,7 @@ func (r *registry) forget(oldest uint64) {
 					delete(r.tids, l.tid)
 				}
 			}
+			delete(r.blocks, t.block)
 			delete(p.threads, tk)
 		}
 		if p.used < oldest && len(p.threads) == 0 {
@@ -168,11 +180,11 @@ func (r *registry) forget(oldest uint64) {
 func synthetic(s string) uint32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(s))
-	return syntheticBase | h.Sum32()&syntheticMask
+	return syntheticPID | h.Sum32()&pidMask
 }
 
 func nextSynthetic(n uint32) uint32 {
-	return syntheticBase | (n+1)&syntheticMask
+	return syntheticPID | (n+1)&pidMask
 }
 
 func appendIdentity(b []byte, attrs pcommon.Map) []byte {

@@ -6,6 +6,7 @@ package chrometraceexporter // import "github.com/phasecol/phasecol/exporter/chr
 import (
 	"math"
 	"slices"
+	"time"
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
@@ -27,6 +28,7 @@ const (
 type timeline struct {
 	cfg   *LanesConfig
 	file  *traceFile
+	zero  zero
 	reg   *registry
 	flows *flowMemory
 	batch batch
@@ -45,6 +47,9 @@ type timeline struct {
 
 	// advance is called between two trees: it writes and rotates as needed.
 	advance func()
+	// renew rotates because a tree is too far from what is in the file.
+	renew func()
+	now   func() time.Time
 }
 
 // tally counts what one batch led to.
@@ -53,7 +58,7 @@ type tally struct {
 	dropped, unresolved                           map[string]int64
 }
 
-func newTimeline(cfg *LanesConfig, file *traceFile, advance func()) *timeline {
+func newTimeline(cfg *LanesConfig, file *traceFile, now func() time.Time, advance, renew func()) *timeline {
 	t := &timeline{
 		cfg:        cfg,
 		file:       file,
@@ -65,6 +70,8 @@ func newTimeline(cfg *LanesConfig, file *traceFile, advance func()) *timeline {
 		asyncNames: make(map[string]struct{}, len(cfg.AsyncSpans)),
 		tally:      tally{dropped: make(map[string]int64), unresolved: make(map[string]int64)},
 		advance:    advance,
+		renew:      renew,
+		now:        now,
 	}
 	for _, name := range cfg.AsyncSpans {
 		t.asyncNames[name] = struct{}{}
@@ -217,6 +224,10 @@ func (t *timeline) asyncID(trace pcommon.TraceID) uint64 {
 // place finds a lane for the tree under top and draws it there.
 func (t *timeline) place(top int32) {
 	n := &t.batch.nodes[top]
+	if !t.settle(n.track.proc, n.start) {
+		t.tally.dropped[dropFar] += int64(n.size)
+		return
+	}
 	l := t.findLane(n.track, n.interval, n.slot, int(n.size), t.inner(top))
 	t.touch(n.track)
 	t.tally.spans += int64(n.size)
@@ -298,11 +309,10 @@ func (t *timeline) openLane(tr *track, slot int) *lane {
 	if t.reg.lanes() >= t.cfg.MaxThreads {
 		return nil
 	}
-	want := tr.key.tid
-	if slot > 0 || tr.key.kind != kindThread {
-		want = 0
+	var ok bool
+	if l.tid, ok = t.reg.takeTID(tr, slot); !ok {
+		return nil
 	}
-	l.tid = t.reg.takeTID(want, tr.proc, tr.laneKey(slot))
 	l.address = threadAddress(tr.proc.pid, l.tid)
 	return l
 }

@@ -40,6 +40,8 @@ type track struct {
 	role  string  // from the first span: what the thread does
 	lanes []*lane // by slot; nil where a slot was skipped
 	used  uint64  // file number
+	// block is the first of the made-up thread numbers of its lanes, or 0.
+	block uint32
 	// Asynchronous tracks only: what makes their ids unique, and the start of
 	// the outermost span known, whose process owns the track.
 	id        uint64
@@ -74,9 +76,10 @@ func threadAddress(pid, tid uint32) []byte {
 
 func asyncAddress(pid uint32, id uint64) []byte {
 	b := threadAddress(pid, pid)
-	b = append(b, `,"id":"0x`...)
+	// Local to the process: a global one is no part of any in Perfetto.
+	b = append(b, `,"id2":{"local":"0x`...)
 	b = strconv.AppendUint(b, id, 16)
-	return append(b, '"')
+	return append(b, '"', '}')
 }
 
 // traceNumber makes the id of an asynchronous track's first lane.
@@ -113,11 +116,6 @@ func (t *track) laneName(slot int) string {
 		name += " slot " + strconv.Itoa(slot)
 	}
 	return name
-}
-
-// laneKey is what a made-up thread number of a lane is derived from.
-func (t *track) laneKey(slot int) string {
-	return strconv.Itoa(int(t.key.kind)) + "/" + strconv.FormatInt(t.key.tid, 10) + "/" + strconv.Itoa(slot)
 }
 
 // sortIndex orders a process's lanes: arrows' beginnings, threads, device.

@@ -103,7 +103,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExporterChrometraceFilesRotated, err = builder.meter.Int64Counter(
 		"otelcol_exporter_chrometrace_files_rotated",
-		metric.WithDescription("Trace files put away, by cause (size, age, start, missing). [Development]"),
+		metric.WithDescription("Trace files put away, by cause (size, age, range, start, missing). [Development]"),
 		metric.WithUnit("{file}"),
 	)
 	errs = errors.Join(errs, err)
@@ -140,7 +140,7 @@ func NewTelemetryBuilder(settings component.TelemetrySettings, options ...Teleme
 	errs = errors.Join(errs, err)
 	builder.ExporterChrometraceSpansDropped, err = builder.meter.Int64Counter(
 		"otelcol_exporter_chrometrace_spans_dropped",
-		metric.WithDescription("Spans not written, by cause (no_start, negative_duration, out_of_range, copy). [Development]"),
+		metric.WithDescription("Spans not written, by cause (no_start, negative_duration, out_of_range, far, copy). [Development]"),
 		metric.WithUnit("{span}"),
 	)
 	errs = errors.Join(errs, err)

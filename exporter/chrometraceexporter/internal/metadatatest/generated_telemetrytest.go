@@ -104,7 +104,7 @@ func AssertEqualExporterChrometraceFileErrors(t *testing.T, tt *componenttest.Te
 func AssertEqualExporterChrometraceFilesRotated(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_chrometrace_files_rotated",
-		Description: "Trace files put away, by cause (size, age, start, missing). [Development]",
+		Description: "Trace files put away, by cause (size, age, range, start, missing). [Development]",
 		Unit:        "{file}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
@@ -197,7 +197,7 @@ func AssertEqualExporterChrometracePointsDropped(t *testing.T, tt *componenttest
 func AssertEqualExporterChrometraceSpansDropped(t *testing.T, tt *componenttest.Telemetry, dps []metricdata.DataPoint[int64], opts ...metricdatatest.Option) {
 	want := metricdata.Metrics{
 		Name:        "otelcol_exporter_chrometrace_spans_dropped",
-		Description: "Spans not written, by cause (no_start, negative_duration, out_of_range, copy). [Development]",
+		Description: "Spans not written, by cause (no_start, negative_duration, out_of_range, far, copy). [Development]",
 		Unit:        "{span}",
 		Data: metricdata.Sum[int64]{
 			Temporality: metricdata.CumulativeTemporality,
