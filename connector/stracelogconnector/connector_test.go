@@ -131,7 +131,7 @@ func TestScopes(t *testing.T) {
 	assert.Len(t, traces, 2, "a record that comes twice in one directory is one")
 }
 
-// TestResourcesAreBounded.
+// TestResourcesAreBounded: the scope that was used longest ago goes.
 func TestResourcesAreBounded(t *testing.T) {
 	rs := newResources(2)
 	attrs := pcommon.NewMap()

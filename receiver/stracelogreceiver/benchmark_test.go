@@ -304,8 +304,7 @@ func readAll(b *testing.B, path string, records int) {
 	cfg.Include, cfg.HostName, cfg.StartAt = []string{path}, "n1", "beginning"
 	cfg.PollInterval, cfg.Linger, cfg.StitchWait = time.Millisecond, time.Millisecond, time.Millisecond
 	next := &counter{}
-	recv, err := newStracelogReceiver(receivertest.NewNopSettings(metadata.Type), cfg, next)
-	require.NoError(b, err)
+	recv := newStracelogReceiver(receivertest.NewNopSettings(metadata.Type), cfg, next)
 	require.NoError(b, recv.Start(b.Context(), componenttest.NewNopHost()))
 	for next.spans.Load() < int64(records)-int64(len(onboard)) {
 		<-time.After(100 * time.Microsecond)

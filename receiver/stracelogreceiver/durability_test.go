@@ -121,7 +121,7 @@ func TestRestartKeepsPieces(t *testing.T) {
 	assert.Equal(t, "5", spans[0].resource["hw.id"])
 }
 
-// TestWithoutStorageStopSendsAll.
+// TestWithoutStorageStopSendsAll as it is.
 func TestWithoutStorageStopSendsAll(t *testing.T) {
 	r := newRig(t)
 	l := newLog(7)
@@ -222,7 +222,7 @@ func TestPermanentErrors(t *testing.T) {
 	assert.Len(t, r.await(4), 4)
 }
 
-// TestStopWithoutStorageCountsTheLost.
+// TestStopWithoutStorageCountsTheLost: there is nowhere to keep them.
 func TestStopWithoutStorageCountsTheLost(t *testing.T) {
 	r := newRig(t)
 	r.next.setAnswer(func(ctx context.Context, _ ptrace.Traces) error {

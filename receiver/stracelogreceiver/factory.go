@@ -23,5 +23,5 @@ func NewFactory() receiver.Factory {
 }
 
 func createTraces(_ context.Context, set receiver.Settings, cfg component.Config, next consumer.Traces) (receiver.Traces, error) {
-	return newStracelogReceiver(set, cfg.(*Config), next)
+	return newStracelogReceiver(set, cfg.(*Config), next), nil
 }

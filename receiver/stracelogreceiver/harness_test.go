@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -166,8 +167,8 @@ func (r *rig) start() {
 	var once sync.Once
 	r.stop = func() {
 		once.Do(func() {
-			require.NoError(r.t, recv.Shutdown(context.Background())) //nolint:usetesting // also called at cleanup, when the test's own has ended
-			require.NoError(r.t, tel.Shutdown(context.Background()))  //nolint:usetesting // as above
+			require.NoError(r.t, recv.Shutdown(context.Background()))
+			require.NoError(r.t, tel.Shutdown(context.Background()))
 		})
 	}
 	r.t.Cleanup(r.stop)
@@ -185,7 +186,7 @@ func (r *rig) store() {
 	require.NoError(r.t, err)
 	require.NoError(r.t, ext.Start(r.t.Context(), componenttest.NewNopHost()))
 	r.t.Cleanup(func() {
-		require.NoError(r.t, ext.Shutdown(context.Background())) //nolint:usetesting // the test's own has ended at cleanup
+		require.NoError(r.t, ext.Shutdown(context.Background()))
 	})
 	r.cfg.Storage = &id
 	r.host = &hostWith{extensions: map[component.ID]component.Component{id: ext}}
@@ -270,7 +271,7 @@ func (l *log) invocation(inv, n int) {
 
 func (l *log) children(inv, n int) {
 	for i := range n {
-		l.span(inv, 1, "chip.run."+stages[i], int64(inv)*1e6+int64(i)*10, 10, "i="+fmt.Sprint(i))
+		l.span(inv, 1, "chip.run."+stages[i], int64(inv)*1e6+int64(i)*10, 10, "i="+strconv.Itoa(i))
 	}
 }
 
@@ -287,7 +288,7 @@ func (l *log) take() string {
 func incomplete(spans []flatSpan) int {
 	n := 0
 	for _, s := range spans {
-		if s.attrs["strace.incomplete"] == true {
+		if _, marked := s.attrs["strace.incomplete"]; marked {
 			n++
 		}
 	}

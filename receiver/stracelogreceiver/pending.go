@@ -123,7 +123,8 @@ func (r *reader) restore(b []byte) error {
 		}
 		batches = append(batches, batch)
 	}
-	if err := r.outbox.Unmarshal(batches); err != nil {
+	err = r.outbox.Unmarshal(batches)
+	if err != nil {
 		return err
 	}
 	if b, err = r.files.cutPieces(b); err != nil {

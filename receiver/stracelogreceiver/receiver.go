@@ -36,8 +36,8 @@ type stracelogReceiver struct {
 	cancel  context.CancelFunc
 }
 
-func newStracelogReceiver(set receiver.Settings, cfg *Config, next consumer.Traces) (*stracelogReceiver, error) {
-	return &stracelogReceiver{set: set, cfg: cfg, next: next}, nil
+func newStracelogReceiver(set receiver.Settings, cfg *Config, next consumer.Traces) *stracelogReceiver {
+	return &stracelogReceiver{set: set, cfg: cfg, next: next}
 }
 
 // Start restores what was pending and begins to read.
@@ -61,7 +61,8 @@ func (r *stracelogReceiver) start(ctx context.Context, host component.Host) (err
 		return err
 	}
 	checkpoint := &checkpoint{client: r.storage, durable: r.cfg.Storage != nil, reader: r.reader}
-	if err := checkpoint.restore(ctx); err != nil {
+	err = checkpoint.restore(ctx)
+	if err != nil {
 		return err
 	}
 	manager, err := r.fileconsumerConfig().Build(r.set.TelemetrySettings, r.reader.consume,

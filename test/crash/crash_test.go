@@ -4,6 +4,7 @@
 package crash
 
 import (
+	"context"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -35,23 +36,25 @@ func kills(t *testing.T) int {
 
 // collector is one life of the Collector.
 type collector struct {
-	cmd  *exec.Cmd
-	done chan error
+	cmd *exec.Cmd
+	// err is valid once done is closed.
+	err  error
+	done chan struct{}
 }
 
 func start(t *testing.T, dir string) *collector {
 	t.Helper()
 	log, err := os.OpenFile(filepath.Join(dir, "collector.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	require.NoError(t, err)
-	defer log.Close()
-	cmd := exec.Command(harness.Binary(t), "--config", filepath.Join("testdata", "config.yaml"))
+	defer func() { require.NoError(t, log.Close()) }()
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), harness.Binary(t), "--config", filepath.Join("testdata", "config.yaml"))
 	cmd.Env = append(os.Environ(), "CRASH_DIR="+dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	require.NoError(t, cmd.Start())
-	c := &collector{cmd: cmd, done: make(chan error, 1)}
+	c := &collector{cmd: cmd, done: make(chan struct{})}
 	go func() {
-		c.done <- cmd.Wait()
-		close(c.done)
+		defer close(c.done)
+		c.err = cmd.Wait()
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // where the test has failed; else it is gone
@@ -64,8 +67,8 @@ func start(t *testing.T, dir string) *collector {
 func (c *collector) kill(t *testing.T) {
 	t.Helper()
 	select {
-	case err := <-c.done:
-		require.NoError(t, err)
+	case <-c.done:
+		require.NoError(t, c.err)
 		require.FailNow(t, "the collector ended by itself")
 	default:
 	}
@@ -121,7 +124,8 @@ func TestKill(t *testing.T) {
 	}, 2*time.Minute, 500*time.Millisecond)
 	require.Zero(t, out.missing(w.records), "records without a span, of %d: %s", len(w.records), out.describeMissing(w.records))
 	require.NoError(t, c.cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, <-c.done)
+	<-c.done
+	require.NoError(t, c.err)
 	out.update(t)
 
 	forked, unknown := 0, 0

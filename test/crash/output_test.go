@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -178,9 +179,9 @@ func (o *output) describeMissing(records map[record]int) string {
 			last[key.pid] = key
 		}
 	}
-	text := ""
+	var text strings.Builder
 	for pid := range n {
-		text += fmt.Sprintf("\n%d of pid %d, from %+v to %+v", n[pid], pid, first[pid], last[pid])
+		fmt.Fprintf(&text, "\n%d of pid %d, from %+v to %+v", n[pid], pid, first[pid], last[pid])
 	}
-	return text
+	return text.String()
 }

@@ -6,7 +6,7 @@ package crash
 import (
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -87,7 +87,9 @@ func startWriter(t *testing.T, dir string) *writer {
 			}
 			w.note(r, anchors[r.PID])
 			if w.written.Load()%5000 == 0 {
-				w.removed += removeOld(t, dir)
+				n, err := removeOld(dir)
+				assert.NoError(t, err)
+				w.removed += n
 			}
 		}
 		assert.NoError(t, logs.Close())
@@ -128,22 +130,25 @@ func (w *writer) stop() {
 }
 
 // removeOld deletes the oldest rotated files, as log rotation does.
-func removeOld(t *testing.T, dir string) int {
+func removeOld(dir string) (int, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.log.*"))
-	assert.NoError(t, err)
-	if len(paths) <= keepRotated {
-		return 0
+	if err != nil || len(paths) <= keepRotated {
+		return 0, err
 	}
 	written := map[string]time.Time{}
 	for _, p := range paths {
-		if info, err := os.Stat(p); assert.NoError(t, err) {
-			written[p] = info.ModTime()
+		info, err := os.Stat(p)
+		if err != nil {
+			return 0, err
 		}
+		written[p] = info.ModTime()
 	}
-	sort.Slice(paths, func(i, j int) bool { return written[paths[i]].Before(written[paths[j]]) })
+	slices.SortFunc(paths, func(a, b string) int { return written[a].Compare(written[b]) })
 	old := paths[:len(paths)-keepRotated]
 	for _, p := range old {
-		assert.NoError(t, os.Remove(p))
+		if err := os.Remove(p); err != nil {
+			return 0, err
+		}
 	}
-	return len(old)
+	return len(old), nil
 }

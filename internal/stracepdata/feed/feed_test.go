@@ -99,7 +99,7 @@ func TestBadMarkersCount(t *testing.T) {
 	assert.Equal(t, uint64(1), s.Records[strace.OutcomeTorn])
 }
 
-func drops(pid string, total, full, failed string) string {
+func drops(pid, total, full, failed string) string {
 	return "[HOSTLOG_DROPS] v=1 pid=" + pid + " new=1 total=" + total + " queue_full=" + full + " claim_exhausted=0 output_failed=" + failed + " not_admitted=0"
 }
 

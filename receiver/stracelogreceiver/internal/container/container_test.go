@@ -169,7 +169,8 @@ func TestIdentity(t *testing.T) {
 		},
 		{
 			"/var/lib/docker/containers/" + id64 + "/" + id64 + "-json.log.1",
-			Identity{ContainerID: id64}, "container://///" + id64,
+			Identity{ContainerID: id64},
+			"container://///" + id64,
 		},
 		{"/var/lib/docker/containers/" + id64 + "/" + strings.ToUpper(id64) + "-json.log", Identity{}, "dir:/var/lib/docker/containers/" + id64},
 		{"/logs/host.17.log", Identity{}, "dir:/logs"},
@@ -193,7 +194,7 @@ func TestIdentity(t *testing.T) {
 // FuzzUnwrap checks the dress against its own maker: what a runtime wraps
 // comes out again, and nothing makes it panic or grow.
 func FuzzUnwrap(f *testing.F) {
-	f.Add("[STRACE] v=1 pid=1", uint8(0), int64(at))
+	f.Add("[STRACE] v=1 pid=1", uint8(0), at)
 	f.Add("", uint8(3), int64(0))
 	f.Add("2026-01-01T00:00:00Z stdout P x", uint8(1), int64(1))
 	f.Add(`{"log":"x","stream":"stdout","time":""}`, uint8(2), int64(-1))
