@@ -236,6 +236,11 @@ func TestDashboardsAndRules(t *testing.T) {
 	// increase needs two samples.
 	window := int(math.Ceil(at.Sub(from).Seconds()))
 
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.tell()
+		}
+	})
 	t.Run("dashboards", func(t *testing.T) {
 		want := expectations(f, float64(window), hostName(t))
 		known := map[string]bool{}

@@ -24,7 +24,7 @@ func TestRestartResetsCounters(t *testing.T) {
 	s.collector.Kill()
 	require.Eventually(t, func() bool { return s.prom.value(`sum(up)`) == 0 }, 20*time.Second, 50*time.Millisecond, "still up")
 	s.collector.Start()
-	s.played = newFacts()
+	s.played, s.received = newFacts(), 0
 	f := s.play(2)
 
 	// The logs read before the kill are not read, and not counted, again.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,7 @@ type scenario struct {
 	prom      *prometheus
 	played    *facts
 	ended     time.Time
+	received  float64
 	runs      int
 }
 
@@ -80,7 +82,7 @@ receivers:
   stracelog: {stitch_wait: 10s}
 processors:
   tail_sampling: {decision_wait: 1s, decision_wait_after_root_received: 1s}
-  phase: {join: {wait: 15s}, callable: {names: `+names(t, seeds)+`}}
+  phase: {join: {wait: 8s}, callable: {names: `+names(t, seeds)+`}}
 `)
 	metrics := harness.FreeAddress(t)
 	c.Metrics = metrics
@@ -136,6 +138,12 @@ func (s *scenario) play(round int) *facts {
 		}
 		now.add(file, sv.model)
 		s.played.add(file, sv.model)
+		// Before the next service speaks: a request does not wait for logs that
+		// nothing has told of while those of later runs are there.
+		s.received += float64(len(file.Invocations))
+		require.Eventually(s.t, func() bool {
+			return harness.Sum(s.collector.OwnMetrics(), "otelcol_processor_phase_invocations") >= s.received
+		}, 30*time.Second, 50*time.Millisecond, "not all runs of %s arrived", sv.model)
 	}
 	s.ended = time.Now()
 	s.settle()
@@ -190,4 +198,13 @@ func (s *scenario) nextScrape() {
 	s.t.Helper()
 	now := float64(time.Now().UnixMilli()) / 1e3
 	require.Eventually(s.t, func() bool { return s.prom.value(`min(timestamp(up))`) > now }, 20*time.Second, 50*time.Millisecond, "not scraped")
+}
+
+// tell logs what the Collector did not do as it should, for a test that failed.
+func (s *scenario) tell() {
+	for name, v := range s.collector.OwnMetrics() {
+		if v > 0 && strings.Contains(name, "{") && (strings.HasPrefix(name, "otelcol_processor_phase_") || strings.HasPrefix(name, "otelcol_receiver_stracelog_")) && !strings.Contains(name, "_bucket") {
+			s.t.Log(name, v)
+		}
+	}
 }
