@@ -240,7 +240,7 @@ func FuzzSplit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, step, buffer uint16, which uint8) {
 		format := container.Format(which % 4)
 		var sizes []int
-		for at := 0; at < len(text); at += 1 + int(step) {
+		for at := 0; at < len(text); at += max(1+int(step), len(text)/32) {
 			sizes = append(sizes, at)
 		}
 		sizes = append(sizes, len(text))
