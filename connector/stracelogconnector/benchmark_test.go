@@ -28,7 +28,7 @@ func BenchmarkConsumeLogs(b *testing.B) {
 			cfg := createDefaultConfig().(*Config)
 			conn, err := newStracelogConnector(connectortest.NewNopSettings(NewFactory().Type()), cfg, consumertest.NewNop())
 			require.NoError(b, err)
-			b.Cleanup(func() { require.NoError(b, conn.Shutdown(context.Background())) })
+			b.Cleanup(func() { require.NoError(b, conn.Shutdown(context.WithoutCancel(b.Context()))) })
 			now := time.Unix(0, wall)
 			conn.now = func() time.Time { return now }
 			inv := 0
