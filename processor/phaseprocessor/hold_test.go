@@ -172,7 +172,7 @@ func TestEarlyRelease(t *testing.T) {
 	x, y := twoRanks()
 	b.send(t, x)
 	b.send(t, y)
-	b.pass(t, 0)
+	b.pass(t, 2*time.Second) // no further process turns up
 	hosts := b.sink.count()
 	r := newTree(func(r *phasetest.Request) { r.Back = ms })
 	b.send(t, r.td)
@@ -188,6 +188,19 @@ func TestEarlyRelease(t *testing.T) {
 	decode := one(t, b.sink.named("decode_forward"))
 	require.EqualValues(t, 7, attr(decode, "phase.host_runs"))
 	require.Equal(t, "ok", attr(one(t, b.sink.named("atom.request")), "phase.contract"))
+}
+
+// No early release while processes are still turning up: of a backlog, those
+// of another rank may not have been read at all.
+func TestNoEarlyReleaseWhileProcessesTurnUp(t *testing.T) {
+	b := newBench(t, nil)
+	b.send(t, host("h1", 11, chip(6, t0+169*ms, 8*ms)))
+	b.send(t, newTree(func(r *phasetest.Request) { r.Back = ms }).td)
+	b.pass(t, 10*time.Millisecond)
+	require.Empty(t, b.sink.named("atom.request"))
+	b.send(t, host("h1", 12, chip(6, t0+60*ms, 8*ms)))
+	b.pass(t, 2*time.Second)
+	require.EqualValues(t, 2, attr(one(t, b.sink.named("decode_forward")), "phase.host_runs"))
 }
 
 // No early release for what may not be whole: here atom.request outlasts the

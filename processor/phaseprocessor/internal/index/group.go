@@ -43,8 +43,10 @@ type Group struct {
 	// lastAt is when the newest run arrived, marks how far the runs reached at
 	// earlier times: what was there long enough ago may go.
 	lastAt int64
-	marks  []mark
-	end    int64
+	// grownAt is when a process was first heard of.
+	grownAt int64
+	marks   []mark
+	end     int64
 }
 
 type mark struct{ at, end int64 }
@@ -77,6 +79,7 @@ func (g *Group) proc(key uint64, host string) *proc {
 	if !ok {
 		p = &proc{host: host, last: math.MinInt64}
 		g.procs[key] = p
+		g.grownAt = g.lastAt
 	}
 	return p
 }
@@ -185,8 +188,13 @@ func (g *Group) evict() (runs int) {
 
 // Passed says whether every process that was running at the time of a request
 // has been seen beyond its end: then no run of the request is still to come.
-// Those not heard of for idle nanoseconds before it count as gone.
+// Those not heard of for idle nanoseconds before it count as gone. While
+// processes are still turning up, as they do when logs are caught up with,
+// others may not have been seen at all.
 func (g *Group) Passed(start, end, idle int64) bool {
+	if g.lastAt-g.grownAt < idle {
+		return false
+	}
 	passed := false
 	for _, p := range g.procs {
 		switch {
