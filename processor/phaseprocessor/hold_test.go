@@ -198,7 +198,7 @@ func TestNoEarlyReleaseWhileProcessesTurnUp(t *testing.T) {
 	b.send(t, newTree(func(r *phasetest.Request) { r.Back = ms }).td)
 	b.pass(t, 10*time.Millisecond)
 	require.Empty(t, b.sink.named("atom.request"))
-	b.send(t, host("h1", 12, chip(6, t0+140*ms, 8*ms)))
+	b.send(t, host("h1", 12, chip(7, t0+140*ms, 8*ms)))
 	b.pass(t, 2*time.Second)
 	require.EqualValues(t, 2, attr(one(t, b.sink.named("decode_forward")), "phase.host_runs"))
 }
