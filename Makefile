@@ -41,7 +41,7 @@ COVER_MIN   ?= 80
 .PHONY: help
 help: ## Show the targets
 	@echo 'Targets (make TARGET VARIABLE=value):'
-	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS=$$'\t' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/\1\t\2/p' Makefile deploy/deploy.mk | while IFS=$$'\t' read -r t d; do printf '  %-16s %s\n' "$$t" "$$d"; done
 
 ##@ Try it
 
@@ -104,17 +104,23 @@ generate: $(MDATAGEN) ## Write all generated files again
 ##@ Test
 
 .PHONY: test
-test: test-unit test-e2e ## Run every test: all modules, then end to end with the built binary
+test: test-unit test-deploy test-e2e ## Run every test: all modules, then end to end with the built binary and real peers
 
 .PHONY: test-unit
 test-unit: $(GOTESTSUM) ## Run the modules' own tests, with the race detector
 	$(GOTESTSUM) --format $(TEST_FORMAT) -- $(RACE) -timeout $(UNIT_TIMEOUT) $(UNIT_PKGS)
 
+.PHONY: peers
+peers: ## Fetch or build the real peers of the end-to-end tests, once, into the user's cache (Jaeger: minutes)
+	@test/metrics/setup.sh >/dev/null
+	@test/backend/setup.sh
+	@test/interop/setup.sh >/dev/null
+
 # -count=1: the binary and the processes started are no inputs that the test
-# cache knows of.
+# cache knows of. -p 1: each package starts several Collectors.
 .PHONY: test-e2e
-test-e2e: build $(GOTESTSUM) ## Run the end-to-end tests against bin/phasecol
-	PHASECOL_BIN=$(SRC_ROOT)/$(PHASECOL) $(GOTESTSUM) --format $(TEST_FORMAT) -- -count=1 -timeout $(E2E_TIMEOUT) ./test/...
+test-e2e: build peers $(GOTESTSUM) ## Run the end-to-end tests against bin/phasecol
+	PHASECOL_BIN=$(SRC_ROOT)/$(PHASECOL) $(GOTESTSUM) --format $(TEST_FORMAT) -- -p 1 -count=1 -timeout $(E2E_TIMEOUT) ./test/...
 
 .PHONY: interop
 interop: build ## Send spans with the OpenTelemetry Python SDK (installs it into the user's cache) and check what comes out
@@ -156,7 +162,7 @@ cover: ## Measure coverage; fails where a shipped module is under COVER_MIN (80)
 ##@ Keep it clean
 
 .PHONY: lint
-lint: $(GOLANGCI) ## Run golangci-lint over all modules
+lint: $(GOLANGCI) lint-deploy ## Run golangci-lint over all modules
 	$(GOLANGCI) run --allow-parallel-runners $(ALL_PKGS)
 
 .PHONY: fmt
@@ -197,3 +203,5 @@ vulncheck: $(DIST)/main.go $(GOVULNCHECK) ## Look for known vulnerabilities in t
 .PHONY: clean
 clean: ## Remove what was built; keeps run/, the tools and the Go caches
 	rm -rf bin _build dist
+
+include deploy/deploy.mk
