@@ -4,6 +4,7 @@
 package stracelogreceiver
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata/metricdatatest"
 
+	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/container"
+	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/fileclock"
 	"github.com/phasecol/phasecol/receiver/stracelogreceiver/internal/metadatatest"
 )
 
@@ -149,4 +152,50 @@ func TestMemoryIsBounded(t *testing.T) {
 	spans := r.next.spans()
 	assert.Len(t, spans, open*3)
 	assert.Equal(t, open*3, incomplete(spans))
+}
+
+// TestHostClock: a log that is being written on this machine is placed by its
+// clocks; the same log with the times of another is not.
+func TestHostClock(t *testing.T) {
+	host := fileclock.Host()
+	if !host.Valid || fileclock.OwnTimeNamespace() {
+		t.Skip("the runtime's clock is Linux's")
+	}
+	line := func(ts, dur int64) string {
+		return fmt.Sprintf("[STRACE] v=1 pid=7 tid=7 inv=1 hid=ab depth=0 name=chip.run ts=%d dur=%d \n", ts, dur)
+	}
+	r := newRig(t)
+	path := r.path("host.log")
+	r.write(path, "started\n")
+	look, err := fileclock.Of(path, container.Auto, false)
+	require.NoError(t, err)
+	if look.Clock.Birth == 0 {
+		t.Skip("this file system keeps no birth times")
+	}
+	began := fileclock.Host().Mono
+	r.write(path, line(began, 1000))
+	r.start()
+	s := r.await(1)[0]
+	assert.Equal(t, "host", s.attrs["strace.clock.source"])
+	assert.InDelta(t, 10e-6, s.attrs["strace.clock.error"], 1e-9)
+	assert.InDelta(t, time.Now().UnixNano(), s.start, float64(waitFor))
+	assert.InDelta(t, began+host.Offset, s.start, float64(50*time.Millisecond))
+
+	for name, ts := range map[string]int64{
+		"before the file was made": began - int64(time.Hour),
+		"in the future":            began + int64(time.Hour),
+	} {
+		other := newRig(t)
+		other.write(other.path("host.log"), line(max(1, ts), 1000))
+		other.start()
+		assert.Equal(t, "mtime", other.await(1)[0].attrs["strace.clock.source"], name)
+	}
+	// Copied with its times, it was last written before it was made here.
+	r = newRig(t)
+	path = r.path("host.log")
+	r.write(path, line(began, 1000))
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, os.Chtimes(path, old, old))
+	r.start()
+	assert.Equal(t, "mtime", r.await(1)[0].attrs["strace.clock.source"])
 }

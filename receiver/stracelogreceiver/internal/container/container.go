@@ -97,10 +97,18 @@ func AnyPartial(lines []byte) bool {
 func Partial(b []byte) bool {
 	if looksDocker(b) {
 		i := bytes.Index(b, streamKey)
-		return i >= 2 && string(b[i-2:i]) != `\n`
+		return i >= 0 && !endsInLineFeed(b[:i])
 	}
 	_, tag, _, ok := cutCRI(b)
 	return ok && tag == 'P'
+}
+
+// endsInLineFeed tells of JSON text whether it ends in an escaped line feed,
+// and not in an escaped backslash and an n.
+func endsInLineFeed(b []byte) bool {
+	text, ok := bytes.CutSuffix(b, []byte("n"))
+	slashes := len(text) - len(bytes.TrimRight(text, `\`))
+	return ok && slashes%2 == 1
 }
 
 // StreamOf tells the stream of a dressed line.
