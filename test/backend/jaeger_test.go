@@ -66,7 +66,7 @@ func TestJaeger(t *testing.T) {
 func hasEmbedded(spans map[string]*jaegerSpan, phase *jaegerSpan) bool {
 	below := map[any]bool{}
 	for _, span := range spans {
-		if span.tag("phase.copy") != true {
+		if copied, _ := span.tag("phase.copy").(bool); !copied {
 			continue
 		}
 		for at := span; at != nil; at = spans[at.parent()] {

@@ -60,5 +60,5 @@ func TestJoinAtGateways(t *testing.T) {
 			}
 		}
 	}
-	assert.True(t, (stores[0].Len() == 0) != (stores[1].Len() == 0), "one group, one gateway: %d and %d", stores[0].Len(), stores[1].Len())
+	assert.NotEqual(t, stores[0].Len() == 0, stores[1].Len() == 0, "one group, one gateway: %d and %d", stores[0].Len(), stores[1].Len())
 }

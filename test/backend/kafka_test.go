@@ -49,7 +49,7 @@ offsets.topic.num.partitions=4
 group.initial.rebalance.delay.ms=0
 `, b.Address, controller, filepath.Join(dir, "data")), 0o600))
 	const anyID = "4L6g3nShT-eMCtK--X86sw"
-	out, err := exec.CommandContext(t.Context(), "java", "-Xmx128m", "-cp", b.jars, //nolint:gosec // the peer
+	out, err := exec.CommandContext(t.Context(), "java", "-Xmx128m", "-cp", b.jars,
 		"kafka.tools.StorageTool", "format", "-t", anyID, "-c", b.config).CombinedOutput()
 	require.NoError(t, err, string(out))
 	return b

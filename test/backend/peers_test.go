@@ -42,7 +42,7 @@ func startPeer(t *testing.T, name string, args ...string) (log string, kill func
 	log = filepath.Join(t.TempDir(), "peer.log")
 	file, err := os.Create(log) // #nosec G304 -- the test's own folder
 	require.NoError(t, err)
-	cmd := exec.Command(name, args...) //nolint:gosec,noctx // ends by signal
+	cmd := exec.Command(name, args...) //nolint:noctx // ends by signal
 	cmd.Stdout, cmd.Stderr = file, file
 	require.NoError(t, cmd.Start())
 	kill = sync.OnceFunc(func() {
@@ -137,7 +137,7 @@ func (s *jaegerSpan) parent() string {
 // trace asks for one trace; nil when it is not there.
 func (j *jaeger) trace(t *testing.T, id string) map[string]*jaegerSpan {
 	t.Helper()
-	response, err := http.Get("http://" + j.Query + "/api/traces/" + id) //nolint:gosec,noctx // loopback
+	response, err := http.Get("http://" + j.Query + "/api/traces/" + id) //nolint:noctx // loopback
 	require.NoError(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {

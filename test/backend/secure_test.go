@@ -59,8 +59,8 @@ func TestSecureGateway(t *testing.T) {
 		final bool
 		log   string
 	}{
-		{name: "no certificate", change: map[string]string{"PHASECOL_CERT_FILE": "", "PHASECOL_KEY_FILE": ""}, log: "tls:"},
-		{name: "certificate of another authority", change: map[string]string{"PHASECOL_CERT_FILE": strangerCert, "PHASECOL_KEY_FILE": strangerKey}, log: "tls:"},
+		{name: "no certificate", change: map[string]string{"PHASECOL_CERT_FILE": "", "PHASECOL_KEY_FILE": ""}, log: "Unavailable"},
+		{name: "certificate of another authority", change: map[string]string{"PHASECOL_CERT_FILE": strangerCert, "PHASECOL_KEY_FILE": strangerKey}, log: "Unavailable"},
 		{name: "gateway of another authority", change: map[string]string{"PHASECOL_CA_FILE": other.File}, log: "unknown authority"},
 		{name: "gateway of no known authority", change: map[string]string{"PHASECOL_CA_FILE": ""}, log: "unknown authority"},
 		{name: "no TLS", change: map[string]string{"PHASECOL_GATEWAY_INSECURE": "true", "PHASECOL_CA_FILE": "", "PHASECOL_CERT_FILE": "", "PHASECOL_KEY_FILE": ""}, noToken: true, log: "Unavailable"},

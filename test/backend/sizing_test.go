@@ -66,7 +66,7 @@ func measure(b *testing.B, work func(*harness.Collector), live bool) {
 	if !live {
 		started = time.Now()
 	}
-	settle(b, store)
+	settle(b, store.Len)
 	spans := float64(store.Len())
 	elapsed := worked.Seconds()
 	if !live {
@@ -87,7 +87,7 @@ func outage(b *testing.B) {
 	agent := tier.Agent(b, harness.FreeAddress(b), nil)
 	agent.Start()
 	tier.Simulate(b, tier.Logs(agent), agent.HTTP, "--realtime", "--duration", "20s", "--rate", "10", "--ranks", "8")
-	time.Sleep(quiet)
+	settle(b, func() int { return int(harness.Sum(agent.OwnMetrics(), "otelcol_exporter_queue_size")) })
 	spans := harness.Sum(agent.OwnMetrics(), "otelcol_receiver_accepted_spans")
 	var logs, state int64
 	logs, state = size(b, tier.Logs(agent)), size(b, filepath.Join(agent.Dir, "run", "state"))
@@ -102,14 +102,16 @@ func outage(b *testing.B) {
 
 const quiet = 4 * time.Second
 
-// settle waits until nothing has arrived for a while.
-func settle(b *testing.B, store *sink.Sink) {
+// settle waits until count has not changed for a while.
+func settle(b *testing.B, count func() int) {
 	b.Helper()
-	for last, since := -1, time.Now(); time.Since(since) < quiet; time.Sleep(50 * time.Millisecond) {
-		if now := store.Len(); now != last {
+	last, since := -1, time.Now()
+	require.Eventually(b, func() bool {
+		if now := count(); now != last {
 			last, since = now, time.Now()
 		}
-	}
+		return time.Since(since) >= quiet
+	}, 10*time.Minute, 50*time.Millisecond)
 }
 
 // cpu is the time it has computed, in seconds.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ service: {pipelines: {traces/in: {receivers: [otlp], processors: [memory_limiter
 		agent := h.collector(t, []string{"agent.yaml", "loadbalance.yaml"}, []string{
 			"PHASECOL_NODE=" + nodeName(i), "PHASECOL_GATEWAYS=" + gateways, "PHASECOL_GATEWAY_INSECURE=true",
 		}, "")
-		agent.env = append(agent.env, fmt.Sprintf("PHASECOL_LOGS=[%q, %q]", filepath.Join(agent.Dir, "logs/*.log"), filepath.Join(agent.Dir, "logs/*.log.*")))
+		agent.env = append(agent.env, fmt.Sprintf("PHASECOL_LOGS=[%q, %q]", filepath.Join(agent.Dir, "logs", "*.log"), filepath.Join(agent.Dir, "logs", "*.log.*")))
 		c.agents = append(c.agents, agent)
 	}
 	c.resolve(c.gateways...)
@@ -78,7 +79,7 @@ func (c *cluster) serve(duration time.Duration) (wait func()) {
 	var running []*exec.Cmd
 	for i, agent := range c.agents {
 		cmd := agent.host.command(harness.Stracegen(c.t), "--quiet", "--realtime", "--duration", duration.String(), "--rate", "2", "--time-scale", "0.5",
-			"--ranks", "1", "--seed", fmt.Sprint(i+1), "--rotate-bytes", "500000", "--out", filepath.Join(agent.Dir, "logs"),
+			"--ranks", "1", "--seed", strconv.Itoa(i+1), "--rotate-bytes", "500000", "--out", filepath.Join(agent.Dir, "logs"),
 			"--host-name", nodeName(i), "--otlp", "http://"+agent.host.Address+":4318")
 		require.NoError(c.t, cmd.Start())
 		c.t.Cleanup(func() { _ = cmd.Process.Kill() })

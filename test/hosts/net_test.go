@@ -47,7 +47,7 @@ func newNetwork(t *testing.T) *network {
 
 func (n *network) ip(args ...string) {
 	n.t.Helper()
-	out, err := exec.CommandContext(n.t.Context(), "ip", args...).CombinedOutput() //nolint:gosec // the test's own
+	out, err := exec.CommandContext(n.t.Context(), "ip", args...).CombinedOutput()
 	require.NoErrorf(n.t, err, "ip %s: %s", strings.Join(args, " "), out)
 }
 
@@ -55,7 +55,7 @@ func (n *network) namespace(name string) {
 	n.t.Helper()
 	full := n.prefix + "-" + name
 	n.ip("netns", "add", full)
-	n.t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", full).Run() }) //nolint:gosec,noctx // the test's own
+	n.t.Cleanup(func() { _ = exec.Command("ip", "netns", "delete", full).Run() }) //nolint:noctx // the test's own
 }
 
 // host adds a host to the switch.
@@ -81,17 +81,18 @@ func (h *host) connect()   { h.net.ip("-n", h.net.prefix+"-switch", "link", "set
 // already sees a change.
 func (h *host) resolve(name string, addresses ...string) {
 	h.net.t.Helper()
-	dir := filepath.Join("/etc/netns", h.name)
-	require.NoError(h.net.t, os.MkdirAll(dir, 0o755)) //nolint:gosec // as /etc
+	dir := "/etc/netns/" + h.name
+	require.NoError(h.net.t, os.MkdirAll(dir, 0o755))
 	h.net.t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	text := "127.0.0.1 localhost\n"
+	var text strings.Builder
+	text.WriteString("127.0.0.1 localhost\n")
 	for _, address := range addresses {
-		text += address + " " + name + "\n"
+		fmt.Fprintln(&text, address, name)
 	}
 	// In place: `ip netns exec` has mounted the file over /etc/hosts.
-	file, err := os.OpenFile(filepath.Join(dir, "hosts"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644) //nolint:gosec // as /etc/hosts
+	file, err := os.OpenFile(filepath.Join(dir, "hosts"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	require.NoError(h.net.t, err)
-	_, err = file.WriteString(text)
+	_, err = file.WriteString(text.String())
 	require.NoError(h.net.t, err)
 	require.NoError(h.net.t, file.Close())
 }
@@ -107,7 +108,7 @@ func (h *host) listen(port string) net.Listener {
 	go func() {
 		// The thread stays in the other namespace and ends with the goroutine.
 		runtime.LockOSThread()
-		file, err := os.Open(filepath.Join("/var/run/netns", h.name)) //nolint:gosec // the test's own
+		file, err := os.Open("/var/run/netns/" + h.name)
 		if err == nil {
 			defer file.Close()
 			err = unix.Setns(int(file.Fd()), unix.CLONE_NEWNET)

@@ -45,7 +45,7 @@ func (h *host) collector(t *testing.T, configs, env []string, override string) *
 
 // command runs a program on the host.
 func (h *host) command(name string, args ...string) *exec.Cmd {
-	return exec.Command("ip", append([]string{"netns", "exec", h.name, name}, args...)...) //nolint:gosec,noctx // the test's own
+	return exec.Command("ip", append([]string{"netns", "exec", h.name, name}, args...)...) //nolint:noctx // the test's own
 }
 
 func (p *process) logPath() string { return filepath.Join(p.Dir, "phasecol.log") }

@@ -41,7 +41,7 @@ func newEngine(t *testing.T) *engine {
 	output(t, tools, "go", "build", "-trimpath", "-o", filepath.Join(programs, "prepare"), "./prepare")
 	binary, err := os.ReadFile(harness.Binary(t))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(programs, "phasecol"), binary, 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(programs, "phasecol"), binary, 0o700))
 	output(t, tools, "go", "run", "./image", "-version", "0.0.0-test", "-configs", filepath.Join(harness.Root(t), "config"),
 		"-folder", strings.TrimSpace(output(t, tools, "go", "env", "GOARCH"))+"="+programs, "-out", filepath.Join(dir, "image"))
 
@@ -103,7 +103,7 @@ func newNode(t *testing.T, e *engine) *node {
 		}
 		return os.Chmod(path, 0o640) //nolint:gosec // as containerd does
 	}))
-	require.NoError(t, os.Mkdir(n.state, 0o755)) //nolint:gosec // as a kubelet does
+	require.NoError(t, os.Mkdir(n.state, 0o755))
 	// Twice, as the second pod of a node has it.
 	for range 2 {
 		e.run("--rm", "--user", "0", "--cap-add", "CHOWN", "-v", n.state+":/var/lib/phasecol", "--entrypoint", "/prepare", e.image, "/var/lib/phasecol", "10001")
@@ -116,14 +116,14 @@ func (e *engine) agent(n *node, gateway string, args ...string) string {
 	e.t.Helper()
 	ports := harness.FreePorts(e.t)
 	override := filepath.Join(e.t.TempDir(), "override.yaml")
-	require.NoError(e.t, os.WriteFile(override, []byte(ports.Override(e.t)), 0o644)) //nolint:gosec // the container's user reads it
+	require.NoError(e.t, os.WriteFile(override, []byte(ports.Override(e.t)), 0o644))
 	all := append([]string{
 		"-d", "-v", n.pods + ":/var/log/pods:ro", "-v", n.state + ":/var/lib/phasecol", "-v", override + ":/override.yaml:ro",
 		"-e", "PHASECOL_NODE=node-1", "-e", `PHASECOL_LOGS=["/var/log/pods/*/*/*.log", "/var/log/pods/*/*/*.log.*"]`,
 		"-e", "PHASECOL_GATEWAY=" + gateway, "-e", "PHASECOL_GATEWAY_INSECURE=true",
 	}, args...)
 	id := strings.TrimSpace(e.run(append(all, e.image, "--config", "/etc/phasecol/agent.yaml", "--config", "/override.yaml")...))
-	e.t.Cleanup(func() { _ = exec.Command("podman", append(append([]string(nil), e.args...), "rm", "-f", id)...).Run() }) //nolint:gosec,noctx // the test's own
+	e.t.Cleanup(func() { _ = exec.Command("podman", append(append([]string(nil), e.args...), "rm", "-f", id)...).Run() }) //nolint:noctx // the test's own
 	return id
 }
 
@@ -142,7 +142,7 @@ func TestImage(t *testing.T) {
 		require.Eventually(t, func() bool {
 			missing, extra = want.Missing(records.OfSpans(store.Spans()))
 			return len(missing) == 0
-		}, 60*time.Second, 100*time.Millisecond)
+		}, 60*time.Second, 100*time.Millisecond, "log: %s", logs{e, id})
 		assert.Empty(t, extra)
 		for _, span := range store.Spans() {
 			assert.Equal(t, "atom-0", span.Resource["k8s.pod.name"])
@@ -161,10 +161,20 @@ func TestImage(t *testing.T) {
 		other := newNode(t, e)
 		id := e.agent(other, store.Address)
 		require.Eventually(t, func() bool {
-			logs, _ := exec.CommandContext(t.Context(), "podman", append(append([]string(nil), e.args...), "logs", id)...).CombinedOutput() //nolint:gosec // the test's own
-			return strings.Contains(string(logs), "permission denied")                                                                      // of each log
+			return strings.Contains(logs{e, id}.String(), "permission denied")
 		}, 30*time.Second, 200*time.Millisecond)
 	})
+}
+
+// logs is what a container has printed, read when it is asked for.
+type logs struct {
+	engine *engine
+	id     string
+}
+
+func (l logs) String() string {
+	out, _ := exec.Command("podman", append(append([]string(nil), l.engine.args...), "logs", l.id)...).CombinedOutput() //nolint:noctx // after the test too
+	return string(out)
 }
 
 func procStatus(t *testing.T, pid string) map[string]string {

@@ -21,7 +21,7 @@ import (
 func Agent(t testing.TB, gateway string, fragments []string, overrides ...string) *harness.Collector {
 	t.Helper()
 	c := harness.New(t, append([]string{"agent.yaml"}, fragments...), overrides...)
-	c.Setenv("PHASECOL_LOGS", fmt.Sprintf("[%q, %q]", filepath.Join(Logs(c), "**/*.log"), filepath.Join(Logs(c), "**/*.log.*")))
+	c.Setenv("PHASECOL_LOGS", fmt.Sprintf("[%q, %q]", filepath.Join(Logs(c), "**", "*.log"), filepath.Join(Logs(c), "**", "*.log.*")))
 	c.Setenv("PHASECOL_NODE", "node-1")
 	if gateway != "" {
 		c.Setenv("PHASECOL_GATEWAY", gateway)
@@ -58,5 +58,5 @@ func SimulateCommand(ctx context.Context, t testing.TB, dir, otlp string, args .
 	if otlp != "" {
 		full = append(full, "--otlp", "http://"+otlp, "--otlp-timeout", "10s")
 	}
-	return exec.CommandContext(ctx, harness.Stracegen(t), append(full, args...)...) //nolint:gosec // the simulator under test
+	return exec.CommandContext(ctx, harness.Stracegen(t), append(full, args...)...)
 }

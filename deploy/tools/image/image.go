@@ -181,7 +181,7 @@ func (r *release) configs() ([]file, error) {
 	}
 	files := []file{{name: "etc/", mode: 0o755}, {name: "etc/phasecol/", mode: 0o755}}
 	for _, p := range paths {
-		content, err := os.ReadFile(p) //nolint:gosec // named by the caller
+		content, err := os.ReadFile(p)
 		if err != nil {
 			return nil, fmt.Errorf("reading a configuration: %w", err)
 		}

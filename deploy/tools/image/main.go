@@ -57,16 +57,16 @@ func run(args []string) error {
 		return err
 	}
 	if *out != "" {
-		if err := write(*out, index, r.Version); err != nil {
+		if err = write(*out, index, r.Version); err != nil {
 			return fmt.Errorf("writing %s: %w", *out, err)
 		}
 	}
 	if *push != "" {
-		ref, err := name.ParseReference(*push)
-		if err != nil {
+		var ref name.Reference
+		if ref, err = name.ParseReference(*push); err != nil {
 			return fmt.Errorf("reading -push: %w", err)
 		}
-		if err := remote.WriteIndex(ref, index, remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		if err = remote.WriteIndex(ref, index, remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
 			return fmt.Errorf("pushing to %s: %w", ref, err)
 		}
 	}

@@ -44,14 +44,12 @@ var variants = map[string]string{
 }
 
 func overlay(name string, components ...string) string {
-	text := "resources: [../../overlays/" + name + "]\n"
-	if len(components) > 0 {
-		text += "components:\n"
-		for _, c := range components {
-			text += "  - ../../components/" + c + "\n"
-		}
+	var text strings.Builder
+	fmt.Fprintf(&text, "resources: [../../overlays/%s]\ncomponents:\n", name)
+	for _, c := range components {
+		fmt.Fprintf(&text, "  - ../../components/%s\n", c)
 	}
-	return text
+	return text.String()
 }
 
 // build runs kustomize with what kubectl allows: nothing outside its folders.
@@ -59,7 +57,7 @@ func build(t *testing.T, kustomization string) []byte {
 	t.Helper()
 	disk := filesys.MakeFsOnDisk()
 	memory := filesys.MakeFsInMemory()
-	base := filepath.Join(root, "deploy/kubernetes")
+	base := root + "/deploy/kubernetes"
 	require.NoError(t, filepath.Walk(base, func(path string, info os.FileInfo, err error) error {
 		if err != nil || info.IsDir() {
 			return err
@@ -72,7 +70,7 @@ func build(t *testing.T, kustomization string) []byte {
 		if err != nil {
 			return err
 		}
-		return memory.WriteFile(filepath.Join("/k", below), content)
+		return memory.WriteFile("/k/"+below, content)
 	}))
 	require.NoError(t, memory.WriteFile("/k/test/variant/kustomization.yaml", []byte(kustomization)))
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/k/test/variant")
@@ -95,7 +93,7 @@ func decode(t *testing.T, text []byte) []runtime.Object {
 	}
 	decoder := serializer.NewCodecFactory(types, serializer.EnableStrict).UniversalDeserializer()
 	var objects []runtime.Object
-	for _, document := range bytes.Split(text, []byte("\n---\n")) {
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		object, _, err := decoder.Decode(document, nil, nil)
 		require.NoErrorf(t, err, "%s", document)
 		objects = append(objects, object)
@@ -113,7 +111,7 @@ func TestGenerated(t *testing.T) {
 		assert.Equalf(t, string(want), string(got), "%s: run make manifests", path)
 	}
 	for _, tier := range []string{"agent", "gateway"} {
-		found, err := filepath.Glob(filepath.Join(root, "deploy/kubernetes", tier, "config/*.yaml"))
+		found, err := filepath.Glob(root + "/deploy/kubernetes/" + tier + "/config/*.yaml")
 		require.NoError(t, err)
 		for _, path := range found {
 			below, err := filepath.Rel(root, path)
@@ -139,7 +137,7 @@ func TestVariants(t *testing.T) {
 }
 
 func TestOperator(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "deploy/operator/agent.yaml"))
+	text, err := os.ReadFile(root + "/deploy/operator/agent.yaml")
 	require.NoError(t, err)
 	var collector openTelemetryCollector
 	require.NoError(t, yaml.UnmarshalStrict(text, &collector))
@@ -178,7 +176,7 @@ func golden(t *testing.T, name string, text []byte) {
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(shortened), 0o600))
 	}
-	want, err := os.ReadFile(path) //nolint:gosec // testdata
+	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, string(want), shortened, "look at the difference, then: go test ./manifests -update")
 }

@@ -211,10 +211,10 @@ func selectors(object runtime.Object) map[string]labels.Selector {
 // openTelemetryCollector has the fields of the operator's v1beta1 resource that
 // agent.yaml uses. The operator's own type would bring its whole controller.
 type openTelemetryCollector struct {
-	metav1.TypeMeta   `json:",inline"`
+	metav1.TypeMeta   `json:""`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		core.PodSpec            `json:",inline"`
+		core.PodSpec            `json:""`
 		Mode                    string                       `json:"mode"`
 		Image                   string                       `json:"image"`
 		UpgradeStrategy         string                       `json:"upgradeStrategy"`
@@ -226,7 +226,7 @@ type openTelemetryCollector struct {
 		Env                     []core.EnvVar                `json:"env"`
 		VolumeMounts            []core.VolumeMount           `json:"volumeMounts"`
 		Ports                   []struct {
-			core.ServicePort `json:",inline"`
+			core.ServicePort `json:""`
 			HostPort         int32 `json:"hostPort"`
 		} `json:"ports"`
 		Config map[string]any `json:"config"`

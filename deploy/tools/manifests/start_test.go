@@ -40,7 +40,7 @@ func checkStart(t *testing.T, objects []runtime.Object) {
 		for _, arg := range container.Args {
 			args = append(args, strings.Replace(arg, "/etc/phasecol", dir, 1))
 		}
-		cmd := exec.CommandContext(t.Context(), collector(t), args...) //nolint:gosec // the binary under test
+		cmd := exec.CommandContext(t.Context(), collector(t), args...)
 		cmd.Env = environment(&container, maps)
 		out, err := cmd.CombinedOutput()
 		require.NoErrorf(t, err, "%s: %s", w.name, out)

@@ -34,10 +34,10 @@ func prepare(dir, owner string) error {
 	if err != nil || uid <= 0 {
 		return errors.New("the second argument is the number of a user that is not root")
 	}
-	if err := os.MkdirAll(dir, 0o770); err != nil { //nolint:gosec // the group is root's
+	if err := os.MkdirAll(dir, 0o770); err != nil { //nolint:gosec // the group is root's, the folder the caller's
 		return fmt.Errorf("making the folder: %w", err)
 	}
-	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error { //nolint:gosec // the folder is the caller's to name
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ func TestPrepare(t *testing.T) {
 		t.Skip("only root gives files away")
 	}
 	dir := filepath.Join(t.TempDir(), "state")
-	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // as a kubelet makes it
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	old := filepath.Join(dir, "old")
 	require.NoError(t, os.WriteFile(old, nil, 0o600))
 	for range 2 {
