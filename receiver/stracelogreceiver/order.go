@@ -54,6 +54,8 @@ type queued struct {
 // lane is a scope's files that brought something in this poll.
 type lane struct {
 	files []*file
+	// others is set when files that have brought nothing yet may do so.
+	others bool
 	// expected are those that have much to bring and have brought nothing yet.
 	expected map[string]bool
 	// filed is the latest log time at which a block that was filed begins.
@@ -143,7 +145,7 @@ func (r *reader) expect() {
 		if known {
 			unread -= f.offset
 		}
-		if unread < muchUnread || unread == r.inVain[path] {
+		if unread <= 0 || unread == r.inVain[path] {
 			continue
 		}
 		scope := container.ScopeKey(path)
@@ -151,6 +153,10 @@ func (r *reader) expect() {
 		if l == nil {
 			l = &lane{}
 			r.lanes[scope] = l
+		}
+		l.others = true
+		if unread < muchUnread {
+			continue
 		}
 		if l.expected == nil {
 			l.expected = map[string]bool{}
@@ -162,7 +168,7 @@ func (r *reader) expect() {
 // awaits reports whether another file may still bring earlier lines than those
 // that wait.
 func (r *reader) awaits(l *lane, f *file) bool {
-	if passed := time.Since(r.pollBegan); passed < r.grace || (len(l.expected) > 0 && passed < expectFor) {
+	if passed := time.Since(r.pollBegan); (l.others && passed < r.grace) || (len(l.expected) > 0 && passed < expectFor) {
 		return true
 	}
 	for _, g := range l.files {

@@ -83,6 +83,9 @@ func (f Format) Unwrap(b []byte) (line Line, ok bool) {
 // AnyPartial reports whether one of the lines, each with its line feed, is a
 // piece that goes on.
 func AnyPartial(lines []byte) bool {
+	if !bytes.Contains(lines, pieceTag) && !bytes.Contains(lines, streamKey) {
+		return false // most blocks, at memory speed
+	}
 	for len(lines) > 0 {
 		end := bytes.IndexByte(lines, '\n')
 		if Partial(lines[:end]) {
@@ -124,6 +127,9 @@ func StreamOf(b []byte) Stream {
 	}
 	return Stdout
 }
+
+// pieceTag stands in every CRI line that is a piece.
+var pieceTag = []byte(" P ")
 
 // streamKey ends a Docker line's text: a quote inside is escaped.
 var streamKey = []byte(`","stream":"`)
