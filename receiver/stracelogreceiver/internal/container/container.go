@@ -131,6 +131,11 @@ func StreamOf(b []byte) Stream {
 // pieceTag stands in every CRI line that is a piece.
 var pieceTag = []byte(" P ")
 
+// Word is what a dressed line of the stream holds, and others may.
+func Word(s Stream) []byte { return words[s] }
+
+var words = [NumStreams][]byte{[]byte("stdout"), []byte("stderr")}
+
 // streamKey ends a Docker line's text: a quote inside is escaped.
 var streamKey = []byte(`","stream":"`)
 

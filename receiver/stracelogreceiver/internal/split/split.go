@@ -96,7 +96,11 @@ func containerBlock(region []byte) (int, []byte, error) {
 func firstOfStreams(block []byte) []byte {
 	first := lineEnd(block, 0)
 	stream := container.StreamOf(block[:first])
-	for from := first; from < len(block); {
+	other := bytes.Index(block[first:], container.Word(1-stream))
+	if other < 0 {
+		return block[:first]
+	}
+	for from := bytes.LastIndexByte(block[:first+other], '\n') + 1; from < len(block); {
 		end := lineEnd(block, from)
 		if container.StreamOf(block[from:end]) != stream {
 			return append(block[:first:first], block[from:end]...)
