@@ -122,6 +122,8 @@ def main():
     p.add_argument("--lanes", help="picture of all lanes, three times as long as the span")
     p.add_argument("--select", help="picture with the span selected")
     a = p.parse_args()
+    if not os.path.isfile(a.trace):
+        p.error(f"no file {a.trace}")  # the page would wait for it
     handler = functools.partial(Server, directory=a.ui, trace=os.path.abspath(a.trace))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", PORT), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -14,9 +14,9 @@ const (
 	// down to a whole day. Viewers refuse times below zero, and spans do not
 	// come in the order of their starts.
 	lookBack = 25 * day
-	// reach is how far behind its zero a file goes: below 2^42 µs a float64 of
+	// extent is how far behind its zero a file goes: below 2^42 µs a float64 of
 	// microseconds tells any two nanoseconds apart.
-	reach = 50 * day
+	extent = 50 * day
 )
 
 // zero is where the times of one file are counted from.
@@ -35,7 +35,7 @@ func zeroOf(file, first uint64) zero {
 }
 
 // covers reports whether viewers show a time to the nanosecond.
-func (z *zero) covers(ns uint64) bool { return ns >= z.at && ns-z.at < reach }
+func (z *zero) covers(ns uint64) bool { return ns >= z.at && ns-z.at < extent }
 
 // settle makes the live file one that a tree of spans beginning at start can be
 // drawn in. Where start is too far from what is in the file, the span that is

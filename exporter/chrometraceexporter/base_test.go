@@ -4,7 +4,6 @@
 package chrometraceexporter
 
 import (
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -45,7 +44,7 @@ func TestBase(t *testing.T) {
 // a span may lie in a file.
 func TestTimesSurviveFloat64(t *testing.T) {
 	zero := zeroOf(1, base)
-	for _, ns := range []uint64{zero.at, base - 24*day, base, base + 1, base + 23*day + 999, zero.at + reach - 1} {
+	for _, ns := range []uint64{zero.at, base - 24*day, base, base + 1, base + 23*day + 999, zero.at + extent - 1} {
 		require.True(t, zero.covers(ns))
 		for i := range uint64(2000) {
 			text := string(appendMicros(nil, ns-zero.at-min(i, ns-zero.at)))
@@ -55,7 +54,7 @@ func TestTimesSurviveFloat64(t *testing.T) {
 		}
 	}
 	assert.False(t, zero.covers(zero.at-1))
-	assert.False(t, zero.covers(zero.at+reach))
+	assert.False(t, zero.covers(zero.at+extent))
 	assert.Zero(t, zeroOf(1, 5).at, "no base before 1970")
 }
 
@@ -132,15 +131,11 @@ func TestNumbersGrow(t *testing.T) {
 		cfg := createDefaultConfig().(*Config).Lanes
 		r := newRegistry(&cfg)
 		p := &process{key: "one"}
+		four, five, device, links := thread(p, kindThread, 4), thread(p, kindThread, 5), thread(p, kindDevice, 0), thread(p, kindLinks, 0)
 		lanes := []struct {
 			tr   *track
 			slot int
-		}{{thread(p, kindThread, 4), 0}, {thread(p, kindThread, 5), 0}, {thread(p, kindThread, 4), 1}, {nil, 2}, {thread(p, kindThread, 5), 1}, {thread(p, kindDevice, 0), 0}, {nil, 1}, {nil, 2}, {thread(p, kindLinks, 0), 0}, {nil, 1}}
-		for i := range lanes {
-			if lanes[i].tr == nil {
-				lanes[i].tr = lanes[i-1].tr
-			}
-		}
+		}{{four, 0}, {five, 0}, {four, 1}, {four, 2}, {five, 1}, {device, 0}, {device, 1}, {device, 2}, {links, 0}, {links, 1}}
 		out := make([]uint32, len(lanes))
 		for _, i := range order {
 			tid, ok := r.takeTID(lanes[i].tr, lanes[i].slot)
@@ -161,7 +156,7 @@ func TestNumbersNeverMeet(t *testing.T) {
 	r := newRegistry(&cfg)
 	seen := map[uint32]bool{}
 	for i := range maxBlocks {
-		p := &process{key: fmt.Sprint(i)}
+		p := &process{key: strconv.Itoa(i)}
 		tid, ok := r.takeTID(&track{proc: p, key: threadKey{kind: kindThread}}, 0)
 		require.True(t, ok)
 		require.False(t, seen[tid])

@@ -132,7 +132,7 @@ func (r *registry) takePID(want int64, p *process) uint32 {
 func (r *registry) takeTID(tr *track, slot int) (tid uint32, ok bool) {
 	p := tr.proc
 	if want := tr.key.tid; tr.key.kind == kindThread && slot == 0 && want > 0 && want < syntheticBase {
-		tid := uint32(want)
+		tid = uint32(want)
 		if owner := r.pids[tid]; r.tids[tid] == nil && (owner == nil || owner == p) {
 			r.tids[tid] = p
 			return tid, true

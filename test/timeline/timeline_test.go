@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestPerfetto(t *testing.T) {
 	ui := setUp(t)
 	c := harness.New(t, []string{"local.yaml"}, "receivers: {stracelog: {host_name: npu-host-1}}\n")
 	c.Start()
-	out, err := exec.CommandContext(t.Context(), harness.Stracegen(t), "--seed", "11", "--start", "2026-01-01T00:00:00Z", "--requests", fmt.Sprint(requests),
+	out, err := exec.CommandContext(t.Context(), harness.Stracegen(t), "--seed", "11", "--start", "2026-01-01T00:00:00Z", "--requests", strconv.Itoa(requests),
 		"--host-name", "npu-host-1", "--time-scale", "1", "--out", filepath.Join(c.Dir, "run", "logs"), "--otlp", "http://"+c.Atom).CombinedOutput()
 	require.NoError(t, err, string(out))
 	require.Eventually(t, func() bool {
@@ -45,6 +46,17 @@ func TestPerfetto(t *testing.T) {
 	report := shoot(t, ui, trace)
 	assert.Contains(t, report, fmt.Sprintf("slices: %d  complaints: none\n", slices))
 	assert.Contains(t, report, fmt.Sprintf("arrows: %d  against time: 0\n", arrows))
+
+	lanes, invocations := filepath.Join(c.Dir, "lanes.json"), filepath.Join(c.Dir, "invocations.json")
+	out, err = exec.CommandContext(t.Context(), filepath.Join(harness.Root(t), "bin", "stracetiming"),
+		"--swimlane", lanes, "--trace-out", invocations, filepath.Join(c.Dir, "run", "logs")).CombinedOutput()
+	require.NoError(t, err, string(out))
+	for _, path := range []string{lanes, invocations} {
+		slices, arrows := count(t, path)
+		require.Greater(t, slices, 2000)
+		report := shoot(t, ui, path)
+		assert.Contains(t, report, fmt.Sprintf("slices: %d  complaints: none\narrows: %d ", slices, arrows))
+	}
 }
 
 func setUp(t *testing.T) string {
@@ -70,11 +82,16 @@ func count(t *testing.T, path string) (slices, arrows int) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
-	var events []struct{ Ph string }
-	require.NoError(t, json.Unmarshal(data, &events))
-	for _, e := range events {
+	type event struct{ Ph string }
+	var document struct{ TraceEvents []event }
+	if data[0] == '[' {
+		require.NoError(t, json.Unmarshal(data, &document.TraceEvents))
+	} else {
+		require.NoError(t, json.Unmarshal(data, &document))
+	}
+	for _, e := range document.TraceEvents {
 		switch e.Ph {
-		case "X", "b":
+		case "X", "b", "i":
 			slices++
 		case "s":
 			arrows++

@@ -78,7 +78,10 @@ func appendUint(dst []byte, v uint64) []byte {
 }
 
 // appendMicros appends nanoseconds as microseconds with three decimals: the
-// format's unit, and exact.
+// format's unit, and exact. They are not counted from a base of the file's own:
+// scripts add ts to clockAnchors, and inputs of several hosts share one axis.
+// A viewer that holds ts as float64, as Perfetto does, keeps every nanosecond
+// up to 2^42 µs, 50 days of uptime, and is 2 ns off after a year.
 func appendMicros(dst []byte, ns int64) []byte {
 	if ns < 0 {
 		dst = append(dst, '-')
