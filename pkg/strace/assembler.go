@@ -114,7 +114,7 @@ func (a *Assembler) NoteDrops(s *Scope, d Drops, now int64) {
 	for _, v := range p.open {
 		v.lost = true
 	}
-	for _, v := range p.closing {
+	for _, v := range p.closing.all() {
 		v.lost = true
 	}
 	for _, u := range p.runs {
@@ -231,18 +231,21 @@ func (a *Assembler) closes(v *invocation, r *Record) bool {
 // closingFor finds the closed invocation that r, printed after its root,
 // still belongs to: its host time lies inside, or it has none.
 func (p *process) closingFor(r *Record) *invocation {
-	for i := len(p.closing) - 1; i >= 0; i-- {
-		v := p.closing[i]
-		if v.inv != r.Inv {
-			continue
-		}
-		root := &v.list[v.root]
-		if r.Device || (r.TS >= root.ts && r.End() <= root.end()) {
-			return v
-		}
+	v := p.closed[r.Inv]
+	if v == nil {
 		return nil
 	}
+	root := &v.list[v.root]
+	if r.Device || (r.TS >= root.ts && r.End() <= root.end()) {
+		return v
+	}
 	return nil
+}
+
+// awaitLinger queues v, whose root was seen.
+func (p *process) awaitLinger(v *invocation) {
+	p.closing.push(v)
+	p.closed[v.inv] = v
 }
 
 func (a *Assembler) addLate(v *invocation, r *Record) {
@@ -273,7 +276,7 @@ func (a *Assembler) close(v *invocation, now int64) {
 	delete(v.proc.open, v.inv)
 	a.open.remove(v)
 	v.since, v.poll = now, a.poll
-	v.proc.closing = append(v.proc.closing, v)
+	v.proc.awaitLinger(v)
 }
 
 // learnDevice takes the device number from device_wall's dev_id, for logs
@@ -387,7 +390,7 @@ func (a *Assembler) newProcess(s *Scope, pid int32) *process {
 	if a.stats.Processes >= a.cfg.MaxProcesses {
 		a.evictProcess()
 	}
-	p := &process{scope: s, pid: pid, dev: -1, open: map[uint64]*invocation{}, runs: map[uint64]*run{}}
+	p := &process{scope: s, pid: pid, dev: -1, open: map[uint64]*invocation{}, closed: map[uint64]*invocation{}, runs: map[uint64]*run{}}
 	s.processes[pid] = p
 	s.ordered = append(s.ordered, p)
 	a.stats.Processes++

@@ -27,7 +27,7 @@ func (a *Assembler) evictOne(now int64) bool {
 	switch {
 	case closing != nil:
 		a.release(closing.proc, now)
-	case a.open.oldest != nil && now-a.open.oldest.touched >= int64(a.cfg.Linger):
+	case a.open.oldest != nil && now-a.open.oldest.touched >= int64(a.cfg.StitchWait):
 		a.finishOpen(a.open.oldest, now)
 	case waiting != nil:
 		s := waiting.proc.scope
@@ -52,8 +52,8 @@ func (a *Assembler) oldestSettled() (closing, waiting *invocation) {
 			waiting = s.waiting[0]
 		}
 		for _, p := range s.ordered {
-			if len(p.closing) > 0 && older(p.closing[0], closing) {
-				closing = p.closing[0]
+			if p.closing.len() > 0 && older(p.closing.first(), closing) {
+				closing = p.closing.first()
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func (a *Assembler) oldestSettled() (closing, waiting *invocation) {
 }
 
 // idle reports whether nothing of p is on its way.
-func (p *process) idle() bool { return len(p.open) == 0 && len(p.closing) == 0 && len(p.runs) == 0 }
+func (p *process) idle() bool { return len(p.open) == 0 && p.closing.len() == 0 && len(p.runs) == 0 }
 
 // evictProcess forgets the process that was silent longest, its clock with
 // it; one with nothing on its way where there is one.
@@ -83,7 +83,7 @@ func (a *Assembler) evictProcess() {
 // dropProcess sends on what p holds and forgets it.
 func (a *Assembler) dropProcess(p *process) {
 	now := p.used
-	for len(p.closing) > 0 {
+	for p.closing.len() > 0 {
 		a.release(p, now)
 	}
 	for _, v := range sortedOpen(p) {

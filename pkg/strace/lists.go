@@ -50,3 +50,27 @@ func (l *ageList[T]) touch(u *T) {
 		l.push(u)
 	}
 }
+
+// queue holds units in order. What was taken from its head is given back in
+// large pieces, so that neither end costs more when it is long.
+type queue[T any] struct {
+	items []*T
+	head  int
+}
+
+func (q *queue[T]) len() int  { return len(q.items) - q.head }
+func (q *queue[T]) first() *T { return q.items[q.head] }
+func (q *queue[T]) all() []*T { return q.items[q.head:] }
+func (q *queue[T]) push(u *T) { q.items = append(q.items, u) }
+
+func (q *queue[T]) pop() *T {
+	u := q.items[q.head]
+	q.items[q.head] = nil
+	q.head++
+	if q.head*2 >= len(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	return u
+}

@@ -47,8 +47,10 @@ type process struct {
 	clock processClock
 	file  FileClock
 	open  map[uint64]*invocation
-	// closing are invocations whose root was seen, in order.
-	closing []*invocation
+	// closing are invocations whose root was seen, in order; closed has the
+	// latest of them by its number.
+	closing queue[invocation]
+	closed  map[uint64]*invocation
 	runs    map[uint64]*run
 	// progress is the latest host end printed: log time.
 	progress int64

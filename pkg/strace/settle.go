@@ -37,7 +37,7 @@ func (a *Assembler) Tick(now int64) {
 func (a *Assembler) Flush(now int64) {
 	for _, s := range a.ordered {
 		for _, p := range s.ordered {
-			for len(p.closing) > 0 {
+			for p.closing.len() > 0 {
 				a.release(p, now)
 			}
 		}
@@ -67,8 +67,8 @@ func (a *Assembler) pollEnded(n uint64) bool { return !a.cfg.HoldForPoll || a.po
 // settleProcess releases closed invocations behind which the process has
 // printed far enough, or which have waited long enough.
 func (a *Assembler) settleProcess(p *process, now int64) {
-	for len(p.closing) > 0 {
-		v := p.closing[0]
+	for p.closing.len() > 0 {
+		v := p.closing.first()
 		switch {
 		case now-v.since >= int64(a.cfg.Linger) && a.pollEnded(v.poll):
 		case p.progress-v.end() >= int64(a.cfg.Linger) && !a.cfg.HoldForPoll:
@@ -82,8 +82,10 @@ func (a *Assembler) settleProcess(p *process, now int64) {
 // release takes the first one out of p's closing: into the run it belongs to,
 // into the queue for one, or out.
 func (a *Assembler) release(p *process, now int64) {
-	v := p.closing[0]
-	p.closing = slices.Delete(p.closing, 0, 1)
+	v := p.closing.pop()
+	if p.closed[v.inv] == v {
+		delete(p.closed, v.inv)
+	}
 	if !v.isRun() {
 		a.emitSingle(v, now)
 		return

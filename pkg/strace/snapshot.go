@@ -36,8 +36,8 @@ func (a *Assembler) AppendSnapshot(dst []byte) []byte {
 	}
 	for _, s := range a.ordered {
 		for _, p := range s.ordered {
-			e.count(len(p.closing))
-			for _, v := range p.closing {
+			e.count(p.closing.len())
+			for _, v := range p.closing.all() {
 				e.invocation(v)
 			}
 		}
@@ -201,7 +201,7 @@ func (a *Assembler) Restore(snapshot []byte, now int64) error {
 			for range d.count() {
 				if v := a.decodeInvocation(&d, p, now); d.err == nil {
 					v.poll = a.poll
-					p.closing = append(p.closing, v)
+					p.awaitLinger(v)
 				}
 			}
 		}
