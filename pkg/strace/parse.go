@@ -3,7 +3,10 @@
 
 package strace // import "github.com/phasecol/phasecol/pkg/strace"
 
-import "math"
+import (
+	"bytes"
+	"math"
+)
 
 type bodyState uint8
 
@@ -67,6 +70,14 @@ func (p *parser) uint(limit uint64) uint64 {
 
 // parseUint reads leading digits; n is how many, ok false on overflow or none.
 func parseUint(b []byte) (v uint64, n int, ok bool) {
+	// Nineteen digits fit in any case; only those behind them need a look.
+	for safe := min(len(b), 19); n < safe; n++ {
+		c := b[n] - '0'
+		if c > 9 {
+			return v, n, n > 0
+		}
+		v = v*10 + uint64(c)
+	}
 	for n < len(b) {
 		c := b[n] - '0'
 		if c > 9 {
@@ -118,19 +129,21 @@ func (p *parser) word() []byte {
 	if p.bad != bodyOK {
 		return nil
 	}
-	start := p.i
-	for p.i < len(p.b) {
-		switch p.b[p.i] {
-		case ' ':
-			return p.b[start:p.i]
-		case '[':
-			p.fail(p.i)
-			return nil
-		}
-		p.i++
+	rest := p.b[p.i:]
+	end := bytes.IndexByte(rest, ' ')
+	word := rest
+	if end >= 0 {
+		word = rest[:end]
 	}
-	p.fail(p.i)
-	return nil
+	if bracket := bytes.IndexByte(word, '['); bracket >= 0 || end < 0 {
+		if bracket < 0 {
+			bracket = len(rest)
+		}
+		p.fail(p.i + bracket)
+		return nil
+	}
+	p.i += end
+	return word
 }
 
 // closeBody checks that the last number is complete: a blank follows it, or

@@ -58,12 +58,15 @@ func (s *Scanner) clearPrefix() { s.mono, s.wall, s.prefixes = 0, nil, 0 }
 // Next finds the next item on the line.
 func (s *Scanner) Next() Kind {
 	for s.pos < len(s.line) {
-		i := bytes.IndexByte(s.line[s.pos:], '[')
-		if i < 0 {
-			s.pos = len(s.line)
-			return KindNone
+		at := s.pos
+		if s.line[at] != '[' { // prefixes stand back to back
+			i := bytes.IndexByte(s.line[at:], '[')
+			if i < 0 {
+				s.pos = len(s.line)
+				return KindNone
+			}
+			at += i
 		}
-		at := s.pos + i
 		b := s.line[at:]
 		s.pos = at + 1
 		if len(b) < 3 {
@@ -71,7 +74,7 @@ func (s *Scanner) Next() Kind {
 		}
 		switch b[1] {
 		case 'm':
-			s.monoPrefix(b)
+			s.pos = at + s.monoPrefix(b)
 		case '2':
 			s.wallPrefix(b)
 		case 's':
@@ -99,17 +102,19 @@ func (s *Scanner) Next() Kind {
 
 func hasPrefix(b []byte, p string) bool { return len(b) >= len(p) && string(b[:len(p)]) == p }
 
-func (s *Scanner) monoPrefix(b []byte) {
+// monoPrefix takes a "[mono_ns=N]" and returns how far to go on from b.
+func (s *Scanner) monoPrefix(b []byte) int {
 	if !hasPrefix(b, tagMono) {
-		return
+		return 1
 	}
 	v, n, ok := parseUint(b[len(tagMono):])
 	end := len(tagMono) + n
 	if !ok || v > math.MaxInt64 || end >= len(b) || b[end] != ']' {
-		return
+		return 1
 	}
 	s.mono, s.wall = int64(v), nil
 	s.prefixes++
+	return end + 1
 }
 
 const wallLayout = "[2006-01-02 15:04:05.000000]"
