@@ -21,6 +21,7 @@ printf '%d records, %d MB\n\n' "$records" $(($(stat -c %s "$work/bench.log") / 1
 # best COMMAND...: seconds, CPU seconds and KiB of the fastest run.
 best() {
   for ((i = 0; i < runs; i++)); do
+    rm -f "$work/out.json" # giving back an old file's blocks is no part of either
     /usr/bin/time -v "$@" "$work/bench.log" 2>"$work/time" >/dev/null || { cat "$work/time" >&2; exit 1; }
     awk -F': ' '
       /Elapsed/ { n = split($NF, t, ":"); s = 0; for (i = 1; i <= n; i++) s = s * 60 + t[i] }
