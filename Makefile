@@ -111,7 +111,8 @@ test-unit: $(GOTESTSUM) ## Run the modules' own tests, with the race detector
 	$(GOTESTSUM) --format $(TEST_FORMAT) -- $(RACE) -timeout $(UNIT_TIMEOUT) $(UNIT_PKGS)
 
 .PHONY: peers
-peers: ## Fetch or build the real peers of the end-to-end tests, once, into the user's cache (Jaeger: minutes)
+peers: ## Install, fetch or build what the end-to-end tests run against, once (Jaeger: minutes)
+	@test/packages.sh
 	@test/metrics/setup.sh >/dev/null
 	@test/backend/setup.sh
 	@test/interop/setup.sh >/dev/null

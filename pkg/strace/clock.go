@@ -76,8 +76,8 @@ type FileClock struct {
 	// Unix nanoseconds; 0 when unknown.
 	Written int64
 	// LastEnd, Mtime pair the end of the file's last record (monotonic) with
-	// the file's modification time (Unix), for a file nobody writes any more.
-	// Mtime 0 means not known.
+	// the file's modification time (Unix), both of one look during which it
+	// did not grow. Mtime 0 means not known.
 	LastEnd, Mtime int64
 }
 
